@@ -1,0 +1,37 @@
+"""The errors of the ground floor, and the base class of every error that is shown to a person as one line."""
+
+
+class MocosearchError(Exception):
+    """An expected failure. Its text is one line that names the remedy; `exit_code` is the command's exit status."""
+
+    exit_code = 1
+
+
+class NotAnIndex(MocosearchError):
+    """The folder holds no index."""
+
+
+class NewerFormat(MocosearchError):
+    """The index was written by a newer version of mocosearch."""
+
+
+class DamagedIndex(MocosearchError):
+    """Stored data is missing, too short or fails its checksum."""
+
+
+class IndexLocked(MocosearchError):
+    """Another process is writing to the index."""
+
+
+class DiskFull(MocosearchError):
+    """The disk that holds the index has no space left; all that was committed is kept."""
+
+
+class UnknownPhoto(MocosearchError):
+    """No photo with this id is in the index."""
+
+
+class EncoderMismatch(MocosearchError):
+    """The encoder is not the one whose vectors the index holds."""
+
+    exit_code = 4

@@ -1,0 +1,5 @@
+"""`python -m mocosearch` is `mocosearch`."""
+
+from mocosearch.cli import main
+
+main()

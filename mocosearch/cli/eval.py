@@ -1,0 +1,8 @@
+"""`mocosearch eval`."""
+
+import click
+
+
+@click.command("eval")
+def command() -> None:
+    """Not written yet."""

@@ -1,0 +1,8 @@
+"""`mocosearch index`."""
+
+import click
+
+
+@click.command("index")
+def command() -> None:
+    """Not written yet."""

@@ -1,0 +1,68 @@
+"""The `mocosearch` group: loads a command's module only when it is called, and turns typed errors into one line."""
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from mocosearch import __version__
+from mocosearch.errors import MocosearchError
+
+# Commands in the order in which a newcomer needs them; each lives in the module of the same name.
+COMMANDS = ("demo", "train", "index", "search", "serve", "status", "eval", "doctor")
+INTERRUPTED = 130
+
+
+class LazyGroup(click.Group):
+    """Imports `mocosearch.cli.NAME` on first use, so that `--help` and completion stay instant."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of `COMMANDS`, not of the alphabet."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import the module of `cmd_name` and return its `command`."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"mocosearch.cli.{cmd_name}")
+        command: click.Command = module.command
+        return command
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, "--version", "-V", prog_name="mocosearch")
+def cli() -> None:
+    """Search an image collection by picture, with an encoder learned from that very collection.
+
+    \b
+    mocosearch train ./photos     learn an encoder from the photos (no labels needed)
+    mocosearch index ./photos     embed every photo; run it again whenever the folder changes
+    mocosearch serve              look for similar photos in the browser
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 done, 1 error, 2 usage, 3 skips under --strict, 4 mismatch, 130 Ctrl-C."""
+    try:
+        status = cli.main(args=arguments, prog_name="mocosearch", standalone_mode=False)
+    except MocosearchError as error:
+        fail(str(error), error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        fail("Stopped.", INTERRUPTED)
+    except BrokenPipeError:  # `mocosearch search ... | head` is no error
+        sys.stderr.close()
+        sys.exit(0)
+    sys.exit(status if isinstance(status, int) else 0)
+
+
+def fail(message: str, exit_code: int) -> None:
+    """Print one line on stderr and exit."""
+    click.secho(message, fg="red", err=True)
+    sys.exit(exit_code)

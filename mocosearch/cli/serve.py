@@ -1,0 +1,8 @@
+"""`mocosearch serve`."""
+
+import click
+
+
+@click.command("serve")
+def command() -> None:
+    """Not written yet."""

@@ -1,0 +1,8 @@
+"""`mocosearch train`."""
+
+import click
+
+
+@click.command("train")
+def command() -> None:
+    """Not written yet."""
