@@ -1,1 +1,1 @@
-"""The ground floor of mocosearch: a folder's photos, their vectors and the search structures. Knows no torch."""
+"""The ground floor of mocosearch: a folder's photos, their vectors, the search structures. Knows no torch."""

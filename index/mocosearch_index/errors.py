@@ -2,7 +2,7 @@
 
 
 class MocosearchError(Exception):
-    """An expected failure. Its text is one line that names the remedy; `exit_code` is the command's exit status."""
+    """An expected failure. Its text is one line that names the remedy; `exit_code` is the exit status."""
 
     exit_code = 1
 

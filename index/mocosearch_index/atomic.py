@@ -1,0 +1,86 @@
+"""Files appear whole or not at all: temporary file in the same folder, fsync, rename, fsync the folder."""
+
+import errno
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from mocosearch_index.errors import DiskFull
+
+PARTIAL = ".partial"  # the suffix of a file that is still being written
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # some network file systems cannot sync a folder
+
+
+def atomic_write(path: Path, data: bytes) -> None:
+    """Replace the content of `path` by `data`, durably; raises DiskFull and then leaves the old content."""
+    with atomic_path(path) as partial:
+        partial.write_bytes(data)
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """Yield a path beside `path` to write to; on success it is renamed to `path`, on an error removed."""
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
+    with full_disk_named(path.parent):
+        try:
+            yield partial
+            sync_file(partial)
+            partial.replace(path)
+        except BaseException:
+            with suppress(FileNotFoundError):
+                partial.unlink()
+            raise
+        sync_folder(path.parent)
+
+
+def remove_partials(folder: Path) -> None:
+    """Remove what a killed process left half-written in `folder`; only while nobody else writes there."""
+    for partial in folder.glob(f".*{PARTIAL}"):
+        partial.unlink(missing_ok=True)
+
+
+def sync_file(path: Path) -> None:
+    """Wait until the content of `path` is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until names created in or renamed into `folder` are on the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_FOLDER_SYNC:
+            raise
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def full_disk_named(folder: Path) -> Iterator[None]:
+    """Turn "no space left" of the system and of SQLite into DiskFull, which says whose disk it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _disk_full(folder) from error
+        raise
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
+            raise _disk_full(folder) from error
+        raise
+
+
+def _disk_full(folder: Path) -> DiskFull:
+    return DiskFull(
+        f"No space left on the disk of {str(folder)!r}: free some space and run the command again; "
+        "everything saved before is kept."
+    )

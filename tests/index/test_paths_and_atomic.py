@@ -1,0 +1,61 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mocosearch_index.atomic import atomic_path, atomic_write, remove_partials
+from mocosearch_index.paths import printable
+
+
+@given(st.binary(max_size=255))
+def test_any_path_prints_as_one_line_of_printable_characters(path: bytes) -> None:
+    assert printable(path).isprintable()
+
+
+@given(st.lists(st.binary(max_size=30), unique=True, min_size=2, max_size=2))
+def test_different_paths_look_different(paths: list[bytes]) -> None:
+    assert printable(paths[0]) != printable(paths[1])
+
+
+def test_ordinary_names_stay_as_they_are() -> None:
+    assert printable("Älbum 2021/日本 😀.jpg".encode()) == "Älbum 2021/日本 😀.jpg"
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [
+        (b"a\nb.jpg", "a\\nb.jpg"),
+        (b"\x1b[2J.jpg", "\\x1b[2J.jpg"),
+        (b"caf\xe9.jpg", "caf\\xe9.jpg"),
+        ("gpj\u202e.exe".encode(), "gpj\\u202e.exe"),
+        (b"back\\slash", "back\\\\slash"),
+        ("\x9b".encode(), "\\u009b"),
+    ],
+)
+def test_dangerous_names_are_escaped(path: bytes, shown: str) -> None:
+    assert printable(path) == shown
+
+
+def test_a_file_is_replaced_whole_and_nothing_else_stays_behind(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    atomic_write(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+def test_an_error_while_writing_keeps_the_old_content(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_bytes(b"old")
+    with pytest.raises(FileNotFoundError), atomic_path(target) as partial:
+        partial.with_suffix(".missing").rename(partial)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert target.read_bytes() == b"old"
+
+
+def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
+    with atomic_path(tmp_path / "file") as partial:
+        partial.write_bytes(b"whole")
+    partial.write_bytes(b"half")
+    remove_partials(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
