@@ -9,6 +9,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from mocosearch import randomness
+
 Encode = Callable[[Tensor], Tensor]
 Permutation = Callable[[int, int], Tensor]  # (step, batch) -> int64 (batch,)
 
@@ -38,7 +40,6 @@ def seeded_permutation(seed: int) -> Permutation:
     """Return the permutation of a step as a pure function of (seed, step): the same after a resume."""
 
     def permutation(step: int, batch: int) -> Tensor:
-        generator = torch.Generator().manual_seed(hash((seed, step)) & (2**63 - 1))
-        return torch.randperm(batch, generator=generator)
+        return torch.from_numpy(randomness.permutation(seed, step, size=batch))
 
     return permutation

@@ -17,8 +17,6 @@ from mocosearch.nets import ProjectedEncoder, unit_norm
 class MoCo(Method):
     """A query encoder learns to find each key, made by a slowly following key encoder, among a queue of old keys."""
 
-    step: Tensor  # int64 scalar: optimizer steps taken
-
     def __init__(
         self,
         encoder: ProjectedEncoder,
@@ -37,7 +35,7 @@ class MoCo(Method):
         self.temperature = temperature
         self.groups = batch_norm_groups
         self.permutation = permutation or seeded_permutation(seed=0)
-        self.register_buffer("step", torch.zeros((), dtype=torch.long))
+        self.step = 0  # optimizer steps taken; a plain number, so that a GPU need not be asked for it
         self._new_keys: tuple[Tensor, Tensor] | None = None
 
     def forward(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, Metrics]:
@@ -54,7 +52,7 @@ class MoCo(Method):
     @torch.no_grad()
     def encode_keys(self, images: Tensor) -> Tensor:
         """Encode keys (B, C) with shuffled batch norm (section 3.3); f_k's own forward passes feed its statistics."""
-        order = self.permutation(int(self.step), len(images)) if self.groups > 1 else torch.arange(len(images))
+        order = self.permutation(self.step, len(images)) if self.groups > 1 else torch.arange(len(images))
         return unit_norm(encode_shuffled(self.key_encoder, images, self.groups, order))
 
     @torch.no_grad()
@@ -66,6 +64,14 @@ class MoCo(Method):
         self.dictionary.update(*self._new_keys)
         self._new_keys = None
         self.step += 1
+
+    def get_extra_state(self) -> dict[str, int]:
+        """Return what the state dict carries besides tensors."""
+        return {"step": self.step}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Take back what `get_extra_state` gave."""
+        self.step = state["step"]
 
     def chance_loss(self) -> float:
         """Return ln(K + 1): every one of the K negatives as likely as the positive."""
