@@ -29,3 +29,21 @@ class DownloadFailed(MocosearchError):
 
 class TrainingStopped(MocosearchError):
     """Training cannot go on: a non-finite loss, or data that vanished."""
+
+
+class NotLabelled(MocosearchError):
+    """The folder does not sort its photos into class folders, or not into enough of them."""
+
+
+class Unscorable(MocosearchError):
+    """Vectors of which no figure can be made: not finite, or too few photos or classes."""
+
+
+class Interrupted(MocosearchError):
+    """A person or the system asked to stop; what was done is saved and the text says how to go on."""
+
+    exit_code = 130
+
+
+class CannotServe(MocosearchError):
+    """The page cannot be served at this address: the port is taken, or other machines could reach it."""
