@@ -3,15 +3,17 @@
 import errno
 import os
 import secrets
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from mocosearch_index.errors import DiskFull
+from mocosearch_index.errors import DiskFull, NotWritable, StorageFailed
+from mocosearch_index.paths import shown
 
 PARTIAL = ".partial"  # the suffix of a file that is still being written
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
+_BROKEN = {errno.EIO, errno.ESTALE, errno.ENOTCONN}
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # some network file systems cannot sync a folder
 
 
@@ -25,7 +27,7 @@ def atomic_write(path: Path, data: bytes) -> None:
 def atomic_path(path: Path) -> Iterator[Path]:
     """Yield a path beside `path` to write to; on success it is renamed to `path`, on an error removed."""
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}{PARTIAL}")
-    with full_disk_named(path.parent):
+    with disk_errors_named(path.parent):
         try:
             yield partial
             sync_file(partial)
@@ -65,22 +67,38 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextmanager
-def full_disk_named(folder: Path) -> Iterator[None]:
-    """Turn "no space left" of the system and of SQLite into DiskFull, which says whose disk it is."""
+def disk_errors_named(folder: Path) -> Iterator[None]:
+    """Turn errors of the system that a person can mend into typed ones that name the disk or folder."""
     try:
         yield
     except OSError as error:
         if error.errno in _FULL:
-            raise _disk_full(folder) from error
-        raise
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode == sqlite3.SQLITE_FULL:
-            raise _disk_full(folder) from error
+            raise disk_full(folder) from error
+        if error.errno in _FORBIDDEN:
+            raise not_writable(folder) from error
+        if error.errno in _BROKEN:
+            raise storage_failed(folder, str(error.strerror)) from error
         raise
 
 
-def _disk_full(folder: Path) -> DiskFull:
+full_disk_named = disk_errors_named  # the name under which other rooms first knew it
+
+
+def disk_full(folder: Path) -> DiskFull:
+    """Return the error that says that the disk of `folder` is full."""
     return DiskFull(
-        f"No space left on the disk of {str(folder)!r}: free some space and run the command again; "
+        f"No space left on the disk of {shown(folder)}: free some space and run the command again; "
         "everything saved before is kept."
+    )
+
+
+def not_writable(folder: Path) -> NotWritable:
+    """Return the error that says that nothing can be written to `folder`."""
+    return NotWritable(f"Cannot write to {shown(folder)}: change its permissions or choose another folder.")
+
+
+def storage_failed(folder: Path, reason: str) -> StorageFailed:
+    """Return the error that says that the disk of `folder` failed with `reason`."""
+    return StorageFailed(
+        f"The disk of {shown(folder)} failed ({reason}): check the drive and its connection."
     )

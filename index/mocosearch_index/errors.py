@@ -1,5 +1,9 @@
 """The errors of the ground floor, and the base class of every error that is shown to a person as one line."""
 
+REBUILD = (
+    "restore the index from a backup, or delete its folder and index the photos again."  # a common remedy
+)
+
 
 class MocosearchError(Exception):
     """An expected failure. Its text is one line that names the remedy; `exit_code` is the exit status."""
@@ -17,6 +21,18 @@ class NewerFormat(MocosearchError):
 
 class DamagedIndex(MocosearchError):
     """Stored data is missing, too short or fails its checksum."""
+
+
+class IndexExists(MocosearchError):
+    """The folder already holds an index."""
+
+
+class NotWritable(MocosearchError):
+    """The folder cannot be written to: read-only, or not permitted."""
+
+
+class StorageFailed(MocosearchError):
+    """The disk or network drive reported an error while reading or writing."""
 
 
 class IndexLocked(MocosearchError):

@@ -1,5 +1,8 @@
 """Paths are bytes: a file name may be anything but NUL and `/`. This module shows them without harm."""
 
+import os
+from pathlib import Path
+
 _SHORT = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -10,6 +13,11 @@ def printable(path: bytes) -> str:
     `\\xNN`, `\\uNNNN` or `\\UNNNNNNNN`; a backslash is doubled.
     """
     return "".join(map(_escaped, path.decode("utf-8", "surrogateescape")))
+
+
+def shown(path: Path) -> str:
+    """Return `path` in quotes, as messages name it; safe on a terminal."""
+    return f"'{printable(os.fsencode(path))}'"
 
 
 def _escaped(character: str) -> str:

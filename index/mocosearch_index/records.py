@@ -33,7 +33,7 @@ class EmbeddedPhoto:
 
 @dataclass(frozen=True, slots=True)
 class SkippedPhoto:
-    """A file that could not be embedded. `decoder`: the decoders at hand, so that a new codec means a retry."""
+    """A file that could not be embedded. `decoder`: the decoders at hand; a new codec means a retry."""
 
     stamp: FileStamp
     reason: str  # short slug such as "truncated"

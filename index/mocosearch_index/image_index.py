@@ -1,0 +1,299 @@
+"""ImageIndex: photos and their vectors in one folder. The one door that other rooms use.
+
+catalog.sqlite        what is known of every photo               }  the truth
+vectors-000001.f16    the vectors, append-only                   }
+exact-000001.faiss    the search structure: a cache, rebuilt at will
+lock                  held by the one writer
+"""
+
+import secrets
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from filelock import FileLock
+
+from mocosearch_index.atomic import disk_errors_named, remove_partials
+from mocosearch_index.catalog import Catalog, root_from_stored, root_to_store
+from mocosearch_index.errors import (
+    DamagedIndex,
+    DiskFull,
+    EncoderMismatch,
+    IndexExists,
+    NotAnIndex,
+)
+from mocosearch_index.open_files import CATALOG, OpenFiles, acquire_writer_lock, vector_path
+from mocosearch_index.paths import shown
+from mocosearch_index.records import (
+    EmbeddedPhoto,
+    EncoderIdentity,
+    Float32,
+    KnownFile,
+    Photo,
+    PhotoState,
+    Problem,
+    SkippedPhoto,
+)
+from mocosearch_index.vectors import Float16, Int64, VectorFile
+
+
+class ImageIndex:
+    """An open index. Searching and reading are safe from many threads; a writer belongs to one thread.
+
+    What is read from the catalog is always the last commit of any process; `search` sees commits of other
+    processes after `refresh`.
+    """
+
+    def __init__(self, folder: Path, lock: FileLock | None) -> None:
+        """Use `create` or `open`. `lock` is the held writer lock, None for a reader."""
+        self.folder = folder
+        self._lock = lock
+        self._files = OpenFiles.open(folder, writable=lock is not None)
+        self._replaced: OpenFiles | None = None
+        self._library = self._files.catalog.library()
+        if lock is not None:
+            with disk_errors_named(folder):
+                self._files.vectors.cut(self._library.row_count)
+                remove_partials(folder)
+
+    @classmethod
+    def create(cls, folder: Path, *, root: Path, encoder: EncoderIdentity) -> Self:
+        """Make an index without photos and open it for writing; IndexExists, IndexLocked, NotWritable."""
+        with disk_errors_named(folder):
+            folder.mkdir(
+                mode=0o700, parents=True, exist_ok=True
+            )  # photos are private, and so are their vectors
+        lock = acquire_writer_lock(folder)
+        try:
+            if (folder / CATALOG).exists():
+                raise IndexExists(
+                    f"There is an index in {shown(folder)} already: update it, or delete the folder."
+                )
+            identity = secrets.token_bytes(16)
+            VectorFile.create(vector_path(folder, 1), encoder.dim, identity)
+            # The catalog comes last: with it the index is there.
+            Catalog.create(folder / CATALOG, identity, root_to_store(folder, root), encoder)
+            return cls(folder, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @classmethod
+    def open(cls, folder: Path, *, writable: bool = False) -> Self:
+        """Open the index in `folder`; NotAnIndex, DamagedIndex, NewerFormat, IndexLocked, NotWritable."""
+        if not (folder / CATALOG).exists():
+            raise NotAnIndex(f"There is no index in {shown(folder)}: make one with `mocosearch index`.")
+        if not writable:
+            return cls(folder, None)
+        lock = acquire_writer_lock(folder)
+        try:
+            return cls(folder, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    def close(self) -> None:
+        """Close the files and let the next writer in."""
+        self._files.close()
+        if self._replaced is not None:
+            self._replaced.close()
+        if self._lock is not None:
+            self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def root(self) -> Path:
+        """The folder of the photos (it need not be there at the moment)."""
+        return root_from_stored(self.folder, self._library.root)
+
+    @property
+    def encoder(self) -> EncoderIdentity:
+        """The encoder that made all vectors."""
+        return self._library.encoder
+
+    @property
+    def change(self) -> int:
+        """The number of the commit that `search` shows at least."""
+        return self._library.change
+
+    # ---- writing
+
+    def commit(
+        self,
+        embedded: Sequence[EmbeddedPhoto] = (),
+        skipped: Sequence[SkippedPhoto] = (),
+        missing: Sequence[int] = (),
+        returned: Sequence[int] = (),
+    ) -> None:
+        """Do all of this in one durable step, or nothing of it.
+
+        `missing`: ids whose file is gone; `returned`: ids of missing photos whose file is back, unchanged.
+        ValueError (a vector that is not finite or of the wrong length, a path twice), UnknownPhoto, DiskFull.
+        """
+        self._require_writer()
+        paths = [photo.stamp.path for photo in embedded] + [photo.stamp.path for photo in skipped]
+        if len(set(paths)) != len(paths):
+            raise ValueError("a path appears twice in one commit")
+        vectors = _unit_rows([photo.vector for photo in embedded], self.encoder.dim).astype(np.float16)
+        self._files.search.drop_file()
+        try:
+            with self._files.catalog.commit() as commit:
+                self._files.vectors.append(vectors, after=commit.row_count)
+                commit.missing(missing)
+                commit.returned(returned)
+                commit.embedded(embedded)
+                commit.skipped(skipped)
+        except DiskFull:
+            # Give back what the torn commit took. After other errors the next writer does.
+            with suppress(OSError):
+                self._files.vectors.cut(self._files.catalog.library().row_count)
+            raise
+        self._library = self._files.catalog.library()
+
+    def save_search_file(self) -> None:
+        """Write the search structure, so that the next process need not make it; DiskFull."""
+        self._require_writer()
+        self._files.search.save(self.change)
+
+    # ---- reading
+
+    def refresh(self) -> bool:
+        """Show what other processes committed; tell whether there was anything.
+
+        EncoderMismatch when the index was deleted and made anew with another encoder.
+        """
+        if self._files.catalog.replaced():
+            self._reopen()
+            return True
+        library = self._files.catalog.library()
+        if library.change == self._library.change:
+            return False
+        self._files.search.catch_up(library.change)
+        self._library = library
+        return True
+
+    def known(self) -> dict[bytes, KnownFile]:
+        """Return every file ever seen, by path."""
+        return self._files.catalog.known()
+
+    def photo(self, photo_id: int) -> Photo:
+        """Return the photo with this id; UnknownPhoto."""
+        return self._files.catalog.photo(photo_id)
+
+    def photo_at(self, path: bytes) -> Photo | None:
+        """Return the photo at this path (relative to the root), if one was ever there."""
+        return self._files.catalog.photo_at(path)
+
+    def photos(self, state: PhotoState | None = None) -> Iterator[Photo]:
+        """Yield all photos, or those of one state, by ascending id."""
+        return self._files.catalog.photos(state)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many photos are "indexed", "skipped" and "missing"."""
+        return self._files.catalog.counts()
+
+    def skip_reasons(self) -> dict[str, int]:
+        """Return how many skipped files have each reason, the most frequent first."""
+        return self._files.catalog.skip_reasons()
+
+    def vectors(self, ids: Sequence[int]) -> Float32:
+        """Return the stored vectors (n, dim) of these photos; UnknownPhoto, DamagedIndex."""
+        files = self._files
+        rows = [files.catalog.row_of(photo_id) for photo_id in ids]
+        return files.vectors.read(rows).astype(np.float32)
+
+    def all_vectors(self) -> tuple[Int64, Float16]:
+        """Return the ids (n,) and stored vectors (n, dim) of all indexed photos; DamagedIndex."""
+        files = self._files
+        changes = files.catalog.changes(-1)
+        vectors = np.empty((len(changes.ids), self.encoder.dim), np.float16)
+        for part, block in files.vectors.blocks(changes.rows):
+            vectors[part] = block
+        return changes.ids, vectors
+
+    def search(
+        self, queries: Float32, k: int, *, exclude: Collection[int] = ()
+    ) -> list[list[tuple[int, float]]]:
+        """Return for each query (q, dim) its k nearest indexed photos as (id, cosine), best first.
+
+        `exclude`: ids to leave out. ValueError for a wrong shape, a query not finite or all zeros, k < 1.
+        """
+        if queries.ndim != 2:
+            raise ValueError(f"queries must be (q, {self.encoder.dim}), not {queries.shape}")
+        if k < 1:
+            raise ValueError(f"k must be at least 1, not {k}")
+        unit = _unit_rows(queries, self.encoder.dim)
+        unwanted = set(exclude)
+        scores, ids = self._files.search.search(unit, k + len(unwanted), self.change)
+        return [_best(*pair, k, unwanted) for pair in zip(ids, scores, strict=True)]
+
+    def verify(self) -> list[Problem]:
+        """Read everything that is stored and check it; return what is wrong."""
+        files = self._files
+        try:
+            problems = files.catalog.problems()
+            rows = files.catalog.rows_in_use()
+            files.vectors.check_length(files.catalog.library().row_count)
+        except DamagedIndex as error:
+            what, _, remedy = str(error).rpartition(": ")
+            return [Problem(what, remedy)]
+        for row in files.vectors.damaged_rows(rows):
+            what = f"Vector {row} in {shown(files.vectors.path)} fails its checksum"
+            problems.append(
+                Problem(what, "restore the index from a backup, or delete its folder and index again")
+            )
+        if files.search.file_is_damaged():
+            what = f"The search file {shown(files.search.path)} fails its checksum"
+            problems.append(Problem(what, "delete it; it is made again by itself"))
+        return problems
+
+    def size_on_disk(self) -> int:
+        """Return the bytes of all files in the folder."""
+        return sum(path.lstat().st_size for path in self.folder.rglob("*") if path.is_file())
+
+    # ---- inside
+
+    def _reopen(self) -> None:
+        if self._replaced is not None:
+            self._replaced.close()
+        # Threads may still be reading the files that were replaced just now: these are closed the next time.
+        self._replaced, self._files = self._files, OpenFiles.open(self.folder, writable=False)
+        before, self._library = self.encoder, self._files.catalog.library()
+        if self.encoder.fingerprint != before.fingerprint:
+            raise EncoderMismatch(
+                f"The index in {shown(self.folder)} was made anew with another encoder "
+                f"({before.fingerprint} before, {self.encoder.fingerprint} now): open it again."
+            )
+
+    def _require_writer(self) -> None:
+        if self._lock is None:
+            raise ValueError("the index was opened for reading")
+
+
+def _unit_rows(vectors: Sequence[Float32] | Float32, dim: int) -> Float32:
+    """Return `vectors` as unit rows (n, dim); ValueError when one has another length or no direction."""
+    if any(np.shape(vector) != (dim,) for vector in vectors):
+        raise ValueError(f"every vector must have {dim} numbers")
+    rows = np.asarray(vectors, np.float32).reshape(-1, dim)
+    norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
+    if not np.isfinite(norms).all() or (norms == 0).any():
+        raise ValueError("every vector must be finite and not all zeros")
+    unit: Float32 = (rows / norms).astype(np.float32)
+    return unit
+
+
+def _best(ids: Int64, scores: Float32, k: int, unwanted: set[int]) -> list[tuple[int, float]]:
+    """Return up to k (id, cosine), best first; equal scores by id, so that the order is always the same."""
+    pairs = [
+        (int(photo_id), float(min(1.0, max(-1.0, score))))  # float16 rounds a little past 1
+        for photo_id, score in zip(ids, scores, strict=True)
+        if photo_id not in unwanted
+    ]
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k]
