@@ -8,6 +8,7 @@ matrix products, rows then columns.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil, sqrt
 
 import numpy as np
 import torch
@@ -40,6 +41,11 @@ class ViewParameters:
     grayscale: NDArray[np.bool_]
     blur: NDArray[np.bool_]
     sigma: Floats  # (B,): standard deviation of the blur in pixels of the view
+
+
+def packed_short_side(views: ViewsSection) -> int:
+    """Return the short side, in pixels, from which the smallest crop is not enlarged."""
+    return ceil(views.crop / sqrt(views.scale[0]))
 
 
 def draw_parameters(

@@ -1,0 +1,44 @@
+"""Checkpoints: written whole or not at all, the last few kept, read without running any code from the file."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from mocosearch.errors import BadCheckpoint
+from mocosearch_index.atomic import atomic_path
+
+FORMAT = 1
+KEPT = 2
+
+
+def save_checkpoint(folder: Path, *, step: int, method: dict[str, Any], optimizer: dict[str, Any]) -> Path:
+    """Write `folder/step-NNNNNNNN.pt` and drop all but the newest `KEPT`."""
+    folder.mkdir(exist_ok=True)
+    path = folder / f"step-{step:08d}.pt"
+    with atomic_path(path) as partial:
+        torch.save({"format": FORMAT, "step": step, "method": method, "optimizer": optimizer}, partial)
+    for old in _checkpoints(folder)[:-KEPT]:
+        old.unlink()
+    return path
+
+
+def load_latest(folder: Path) -> dict[str, Any]:
+    """Read the newest checkpoint; raises BadCheckpoint when there is none or it is damaged, never starts afresh."""
+    checkpoints = _checkpoints(folder)
+    if not checkpoints:
+        raise BadCheckpoint(f"{folder} holds no checkpoint to resume from; train without --resume to start anew.")
+    path = checkpoints[-1]
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError) as error:
+        older = f"; delete it to resume from {checkpoints[-2].name}" if len(checkpoints) > 1 else ""
+        raise BadCheckpoint(f"The checkpoint {path} is damaged ({type(error).__name__}){older}.") from error
+    if not isinstance(state, dict) or state.get("format") != FORMAT:
+        raise BadCheckpoint(f"The checkpoint {path} was not written by this version of mocosearch; upgrade to resume it.")
+    return state
+
+
+def _checkpoints(folder: Path) -> list[Path]:
+    return sorted(folder.glob("step-*.pt"))

@@ -1,0 +1,119 @@
+"""The files of a training run.
+
+    run.json        format version, folder of the photos, number of steps, what the run runs on
+    recipe.yaml     the recipe as it is used, fitted to the collection
+    photos.jsonl    the frozen list of photos, one a line
+    metrics.jsonl   loss, accuracy, learning rate and timing, one step a line
+    checkpoints/    the newest states to resume from
+    encoder/        the finished query encoder
+"""
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mocosearch.errors import BadCheckpoint, BadRecipe
+from mocosearch.recipes import Recipe, validate_recipe
+from mocosearch.training.trainer import StepReport
+from mocosearch_index.atomic import atomic_write
+from mocosearch_index.records import FileStamp
+
+FORMAT = 1
+
+
+class RunFacts(BaseModel):
+    """What run.json holds; `root` and `pack_folder` are paths, bytes that are not UTF-8 as lone surrogates."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: int = FORMAT
+    root: str
+    recipe: str
+    total_steps: int
+    minutes: float | None
+    pack_folder: str
+    device: str
+    precision: str
+    threads: int
+    mocosearch: str
+    torch: str
+
+
+class RunFolder:
+    """Where the parts of a run lie, and how they are written and read back."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.encoder = path / "encoder"
+        self.checkpoints = path / "checkpoints"
+        self.metrics = path / "metrics.jsonl"
+
+    def create(self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp]) -> None:
+        """Write all that is fixed before the first step; run.json, last, makes it a run."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        lines = "".join(
+            json.dumps({"path": _text(photo.path), "size": photo.size, "mtime_ns": photo.mtime_ns}) + "\n"
+            for photo in photos
+        )
+        atomic_write(self.path / "photos.jsonl", lines.encode())
+        settings = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False)
+        atomic_write(self.path / "recipe.yaml", settings.encode())
+        atomic_write(self.path / "run.json", json.dumps(facts.model_dump(), indent=1).encode())
+
+    def read(self) -> tuple[RunFacts, Recipe, list[FileStamp]]:
+        """Read back what `create` wrote; raises BadCheckpoint when it is missing, damaged or from a newer version."""
+        try:
+            content = json.loads((self.path / "run.json").read_bytes())
+            if content.get("format") != FORMAT:
+                raise BadCheckpoint(f"{self.path} was written by a newer version of mocosearch; upgrade to resume it.")
+            facts = RunFacts.model_validate(content)
+            recipe = validate_recipe(yaml.safe_load((self.path / "recipe.yaml").read_bytes()))
+            rows = [json.loads(line) for line in (self.path / "photos.jsonl").read_bytes().splitlines()]
+            photos = [FileStamp(_bytes(row["path"]), row["size"], row["mtime_ns"]) for row in rows]
+        except FileNotFoundError as error:
+            raise BadCheckpoint(
+                f"{self.path} holds no training run ({Path(error.filename).name} is missing); train without --resume to start anew."
+            ) from None
+        except (ValueError, KeyError, TypeError, AttributeError, ValidationError, BadRecipe, yaml.YAMLError) as error:
+            raise BadCheckpoint(f"The run in {self.path} is damaged: {' '.join(str(error).split())}.") from None
+        return facts, recipe, photos
+
+
+class MetricsFile:
+    """metrics.jsonl, appended to step by step; a resumed run first drops the steps that it is about to repeat."""
+
+    def __init__(self, path: Path, *, keep_steps: int) -> None:
+        kept = []
+        if keep_steps and path.exists():
+            kept = path.read_bytes().splitlines(keepends=True)[:keep_steps]
+        atomic_write(path, b"".join(kept))
+        self._file = path.open("a", encoding="utf-8")
+
+    def write(self, report: StepReport) -> None:
+        """Append one step."""
+        row = asdict(report)
+        row |= row.pop("metrics")
+        self._file.write(json.dumps(row) + "\n")
+        self._file.flush()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+
+def _text(path: bytes) -> str:
+    return path.decode("utf-8", errors="surrogateescape")
+
+
+def _bytes(path: str) -> bytes:
+    return path.encode("utf-8", errors="surrogateescape")
