@@ -1,0 +1,74 @@
+"""The vectors of a folder of photos: embedded once, scored in many ways."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from mocosearch_index.paths import printable
+from numpy.typing import NDArray
+
+from mocosearch.embed import embed_photos
+from mocosearch.encoder import Encoder
+from mocosearch.errors import NoPhotos
+from mocosearch.evaluation.labelled import check_classes, find_labelled
+from mocosearch.images.decode import Undecodable
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """Vectors of those of a list of photos that could be read."""
+
+    vectors: NDArray[np.float32]  # (n, dim)
+    kept: NDArray[np.int64]  # (n,), ascending: which photos of the list they are of
+    skipped: list[tuple[Path, Undecodable]]  # the others, and why
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledFeatures:
+    """Vectors of photos in class folders."""
+
+    vectors: NDArray[np.float32]  # (n, dim)
+    labels: NDArray[np.int64]  # (n,), an index into `classes`
+    classes: list[str]
+    skipped: list[tuple[Path, Undecodable]]
+
+
+def embed_folder(
+    paths: list[Path], encoder: Encoder, progress: Callable[[int, int], None] | None = None
+) -> Features:
+    """Embed `paths`; `progress` is told how many of how many are done. NoPhotos when none can be read."""
+    vectors: dict[int, NDArray[np.float32]] = {}
+    skipped: dict[int, Undecodable] = {}
+    for number, result in embed_photos(enumerate(paths), encoder):
+        if isinstance(result, Undecodable):
+            skipped[number] = result
+        else:
+            vectors[number] = result.vector
+        if progress:
+            progress(len(vectors) + len(skipped), len(paths))
+    if not vectors:
+        raise NoPhotos(
+            f"None of the {len(paths)} photos can be read: `mocosearch doctor` names missing codecs."
+        )
+    kept = sorted(vectors)
+    return Features(
+        np.stack([vectors[number] for number in kept]),
+        np.array(kept, dtype=np.int64),
+        [(paths[number], skipped[number]) for number in sorted(skipped)],
+    )
+
+
+def embed_labelled(
+    root: Path, encoder: Encoder, progress: Callable[[int, int], None] | None = None
+) -> LabelledFeatures:
+    """Find and embed the photos of the class folders below `root`; errors as in `find_labelled`.
+
+    What cannot be read is skipped; the rest must still be of two classes, of which one has two photos.
+    """
+    photos = find_labelled(root)
+    features = embed_folder(photos.paths, encoder, progress)
+    labels = photos.labels[features.kept]
+    check_classes(labels, printable(os.fsencode(root)))
+    return LabelledFeatures(features.vectors, labels, photos.classes, features.skipped)

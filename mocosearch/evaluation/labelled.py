@@ -1,0 +1,58 @@
+"""A folder of photos sorted into class folders: the truth that the figures are counted against."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from mocosearch_index.paths import printable
+from numpy.typing import NDArray
+
+from mocosearch.errors import NoPhotos, NotLabelled
+from mocosearch.images.walk import find_photos
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledPhotos:
+    """n photos and their classes."""
+
+    paths: list[Path]
+    labels: NDArray[np.int64]  # (n,), an index into `classes`
+    classes: list[str]  # the relative path of the folder that holds the photos, printable
+
+
+def find_labelled(root: Path) -> LabelledPhotos:
+    """Find the photos below `root`; the class of each is the folder it lies in, `a/b` being another than `a`.
+
+    Raises NoPhotos when there are none, and NotLabelled when some lie directly in `root`, when all are of one
+    class, or when no class has two.
+    """
+    paths = [stamp.path for stamp in find_photos(root)]
+    shown = printable(os.fsencode(root))
+    if not paths:
+        raise NoPhotos(f"No photos in {shown}: name a folder with one folder of photos for each class.")
+    folders = [path.rpartition(b"/")[0] for path in paths]
+    if loose := folders.count(b""):
+        raise NotLabelled(
+            f"{loose} of {len(paths)} photos lie directly in {shown}: sort them into a folder for each class."
+        )
+    names = sorted(set(folders))
+    number = {name: index for index, name in enumerate(names)}
+    labels = np.array([number[folder] for folder in folders], dtype=np.int64)
+    check_classes(labels, shown)
+    return LabelledPhotos(
+        [root / os.fsdecode(path) for path in paths], labels, [printable(name) for name in names]
+    )
+
+
+def check_classes(labels: NDArray[np.int64], shown: str) -> None:
+    """Raise NotLabelled unless there are two classes, and one with two photos; `shown` names the folder."""
+    counts = np.unique(labels, return_counts=True)[1]
+    if len(counts) < 2:
+        raise NotLabelled(
+            f"All photos of {shown} are of one class: accuracy needs at least two folders of photos."
+        )
+    if counts.max() < 2:
+        raise NotLabelled(
+            f"No class folder of {shown} has two photos, so none can be found by another: add photos."
+        )
