@@ -121,14 +121,9 @@ class Catalog:
 
     def photos(self, state: PhotoState | None = None) -> Iterator[Photo]:
         """Yield the photos (of one state) by ascending id."""
-        where = "id > ?" if state is None else "id > ? AND state = ?"
-        last = 0
-        while page := self._all(
-            f"SELECT {_PHOTO} FROM photo WHERE {where} ORDER BY id LIMIT {_PAGE}",
-            (last,) if state is None else (last, state),
-        ):
-            yield from (Photo(*row) for row in page)
-            last = page[-1][0]
+        condition = "" if state is None else "AND state = ?"
+        for row in self._each(_PHOTO, condition, () if state is None else (state,)):
+            yield Photo(*row)
 
     def counts(self) -> dict[str, int]:
         """Return how many photos are in each state; every state is there."""
@@ -187,17 +182,22 @@ class Catalog:
 
     def problems(self) -> list[Problem]:
         """Check the structure of the file and the checksum of every row."""
-        remedy = REBUILD
         found = [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
-        problems = [Problem(f"The catalog {shown(self.path)}: {text}", remedy) for text in found]
+        problems = [Problem(f"The catalog {shown(self.path)}: {text}", REBUILD) for text in found]
         row_count = self.library().row_count
-        statement = (
-            f"SELECT path FROM photo WHERE checksum != checksum({_CONTENT}) OR row NOT BETWEEN 0 AND ? - 1"
-        )
-        for (path,) in self._all(statement, (row_count,)):
-            name = printable(path if isinstance(path, bytes) else str(path).encode())
-            problems.append(Problem(f"The catalog's entry of '{name}' fails its checksum", remedy))
+        for _, *content, row, crc in self._each(f"id, {_CONTENT}, row, checksum"):
+            if crc != checksum(*content) or not (row is None or 0 <= row < row_count):
+                what = f"The catalog's entry of '{printable(content[0])}' fails its checksum"
+                problems.append(Problem(what, REBUILD))
         return problems
+
+    def _each(self, columns: str, condition: str = "", values: tuple[object, ...] = ()) -> Iterator[Any]:
+        """Yield `columns`, the first of which is `id`, of all photos that meet `condition`, page by page."""
+        last = 0
+        statement = f"SELECT {columns} FROM photo WHERE id > ? {condition} ORDER BY id LIMIT {_PAGE}"
+        while page := self._all(statement, (last, *values)):
+            yield from page
+            last = page[-1][0]
 
     def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         with self._lock, errors_named(self.path):

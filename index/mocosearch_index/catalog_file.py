@@ -179,13 +179,21 @@ def errors_named(path: Path) -> Iterator[None]:
     try:
         with disk_errors_named(folder):
             yield
+    except UnicodeDecodeError as error:  # the text of an error of SQLite that quotes the damage
+        raise _damaged(path, error) from error
     except sqlite3.DatabaseError as error:
-        extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        extended = getattr(error, "sqlite_errorcode", None)
+        if extended is None:  # a mistake in using the module, not an error of the file
+            raise
         primary = extended & 0xFF
         if primary == sqlite3.SQLITE_FULL or extended == sqlite3.SQLITE_IOERR_SHMSIZE:
             raise disk_full(folder) from error
-        if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-            raise DamagedIndex(f"The catalog {shown(path)} is damaged ({error}): {REBUILD}") from error
+        if primary in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_NOTADB,
+            sqlite3.SQLITE_ERROR,
+        ):  # ERROR: other tables
+            raise _damaged(path, error) from error
         if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise IndexLocked(
                 f"Another process keeps {shown(path)} locked: wait until it has finished and try again."
@@ -195,6 +203,10 @@ def errors_named(path: Path) -> Iterator[None]:
         if primary == sqlite3.SQLITE_IOERR:
             raise storage_failed(folder, str(error)) from error
         raise
+
+
+def _damaged(path: Path, error: Exception) -> DamagedIndex:
+    return DamagedIndex(f"The catalog {shown(path)} is damaged ({error}): {REBUILD}")
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

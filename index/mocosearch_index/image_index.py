@@ -7,6 +7,7 @@ lock                  held by the one writer
 """
 
 import secrets
+import threading
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +19,7 @@ from filelock import FileLock
 from mocosearch_index.atomic import disk_errors_named, remove_partials
 from mocosearch_index.catalog import Catalog, root_from_stored, root_to_store
 from mocosearch_index.errors import (
+    REBUILD,
     DamagedIndex,
     DiskFull,
     EncoderMismatch,
@@ -52,6 +54,7 @@ class ImageIndex:
         self._lock = lock
         self._files = OpenFiles.open(folder, writable=lock is not None)
         self._replaced: OpenFiles | None = None
+        self._refreshing = threading.Lock()
         self._library = self._files.catalog.library()
         if lock is not None:
             with disk_errors_named(folder):
@@ -62,9 +65,8 @@ class ImageIndex:
     def create(cls, folder: Path, *, root: Path, encoder: EncoderIdentity) -> Self:
         """Make an index without photos and open it for writing; IndexExists, IndexLocked, NotWritable."""
         with disk_errors_named(folder):
-            folder.mkdir(
-                mode=0o700, parents=True, exist_ok=True
-            )  # photos are private, and so are their vectors
+            # Photos are private, and so are their vectors.
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = acquire_writer_lock(folder)
         try:
             if (folder / CATALOG).exists():
@@ -169,15 +171,16 @@ class ImageIndex:
 
         EncoderMismatch when the index was deleted and made anew with another encoder.
         """
-        if self._files.catalog.replaced():
-            self._reopen()
+        with self._refreshing:
+            if self._files.catalog.replaced():
+                self._reopen()
+                return True
+            library = self._files.catalog.library()
+            if library.change == self._library.change:
+                return False
+            self._files.search.catch_up(library.change)
+            self._library = library
             return True
-        library = self._files.catalog.library()
-        if library.change == self._library.change:
-            return False
-        self._files.search.catch_up(library.change)
-        self._library = library
-        return True
 
     def known(self) -> dict[bytes, KnownFile]:
         """Return every file ever seen, by path."""
@@ -246,9 +249,7 @@ class ImageIndex:
             return [Problem(what, remedy)]
         for row in files.vectors.damaged_rows(rows):
             what = f"Vector {row} in {shown(files.vectors.path)} fails its checksum"
-            problems.append(
-                Problem(what, "restore the index from a backup, or delete its folder and index again")
-            )
+            problems.append(Problem(what, REBUILD))
         if files.search.file_is_damaged():
             what = f"The search file {shown(files.search.path)} fails its checksum"
             problems.append(Problem(what, "delete it; it is made again by itself"))
@@ -261,16 +262,18 @@ class ImageIndex:
     # ---- inside
 
     def _reopen(self) -> None:
+        files = OpenFiles.open(self.folder, writable=False)
+        library = files.catalog.library()
+        if library.encoder.fingerprint != self.encoder.fingerprint:
+            files.close()
+            raise EncoderMismatch(
+                f"The index in {shown(self.folder)} was made anew with another encoder "
+                f"({self.encoder.fingerprint} before, {library.encoder.fingerprint} now): open it again."
+            )
         if self._replaced is not None:
             self._replaced.close()
         # Threads may still be reading the files that were replaced just now: these are closed the next time.
-        self._replaced, self._files = self._files, OpenFiles.open(self.folder, writable=False)
-        before, self._library = self.encoder, self._files.catalog.library()
-        if self.encoder.fingerprint != before.fingerprint:
-            raise EncoderMismatch(
-                f"The index in {shown(self.folder)} was made anew with another encoder "
-                f"({before.fingerprint} before, {self.encoder.fingerprint} now): open it again."
-            )
+        self._replaced, self._files, self._library = self._files, files, library
 
     def _require_writer(self) -> None:
         if self._lock is None:

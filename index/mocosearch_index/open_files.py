@@ -1,4 +1,4 @@
-"""What is open while an index is: the catalog, the vectors, the search structure, and the lock of the one writer."""
+"""What is open while an index is: catalog, vectors, search structure, and the lock of the one writer."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -40,7 +40,7 @@ class VectorFile:
         self._identity = identity
         self._row = np.dtype([("vector", "<f2", (dim,)), ("crc", "<u4")])
         try:
-            self._descriptor = os.open(path, os.O_RDWR if writable else os.O_RDONLY)
+            self._file = path.open("r+b" if writable else "rb", buffering=0)
         except FileNotFoundError:
             raise DamagedIndex(f"The vector file {shown(path)} is missing: {REBUILD}") from None
         try:
@@ -58,7 +58,7 @@ class VectorFile:
 
     def close(self) -> None:
         """Close the file."""
-        os.close(self._descriptor)
+        self._file.close()
 
     def __enter__(self) -> Self:
         return self
@@ -67,7 +67,7 @@ class VectorFile:
         self.close()
 
     def _check_header(self) -> None:
-        header = os.pread(self._descriptor, _HEADER_BYTES, 0)
+        header = os.pread(self._file.fileno(), _HEADER_BYTES, 0)
         if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
             raise DamagedIndex(f"{shown(self.path)} is not a vector file: {REBUILD}")
         _, version, dim, identity = _FIELDS.unpack_from(header)
@@ -83,7 +83,7 @@ class VectorFile:
 
     def check_length(self, rows: int) -> None:
         """Raise DamagedIndex when the file is too short to hold `rows` rows."""
-        if os.fstat(self._descriptor).st_size < self._offset(rows):
+        if os.fstat(self._file.fileno()).st_size < self._offset(rows):
             raise DamagedIndex(
                 f"{shown(self.path)} is shorter than the {rows} vectors it should hold: {REBUILD}"
             )
@@ -97,20 +97,20 @@ class VectorFile:
         data = records.data.cast("B")
         position = self._offset(after)
         while data:
-            written = os.pwrite(self._descriptor, data, position)
+            written = os.pwrite(self._file.fileno(), data, position)
             data, position = data[written:], position + written
-        os.fsync(self._descriptor)
+        os.fsync(self._file.fileno())
 
     def cut(self, rows: int) -> None:
         """Drop everything behind the first `rows` rows: the torn end of a commit that did not happen."""
-        if os.fstat(self._descriptor).st_size > self._offset(rows):
-            os.ftruncate(self._descriptor, self._offset(rows))
+        if os.fstat(self._file.fileno()).st_size > self._offset(rows):
+            os.ftruncate(self._file.fileno(), self._offset(rows))
 
     def read(self, rows: Sequence[int] | Int64) -> Float16:
         """Return the vectors (n, dim) of `rows` in their order; DamagedIndex when one fails its checksum."""
         vectors = np.empty((len(rows), self.dim), np.float16)
         for place, row in enumerate(rows):
-            data = os.pread(self._descriptor, self._row.itemsize, self._offset(row))
+            data = os.pread(self._file.fileno(), self._row.itemsize, self._offset(row))
             if len(data) < self._row.itemsize:
                 raise self._damaged(int(row))
             record = np.frombuffer(data, self._row)[0]
@@ -143,7 +143,7 @@ class VectorFile:
             stop = int(np.searchsorted(rows, first + rows_at_once))
             # The block ends at its last wanted row, and rows behind the end of a cut file come out as zeros.
             span = int(rows[stop - 1]) - first + 1
-            data = os.pread(self._descriptor, span * self._row.itemsize, self._offset(first))
+            data = os.pread(self._file.fileno(), span * self._row.itemsize, self._offset(first))
             records = np.frombuffer(data.ljust(span * self._row.itemsize, b"\0"), self._row)
             wanted = records[rows[start:stop] - first]
             sums = [

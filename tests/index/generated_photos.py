@@ -1,0 +1,65 @@
+"""Photos made from nothing but their path and version, so that any process can tell what must be stored.
+
+As a program it commits such photos until it is killed: `generated_photos.py FOLDER FIRST PHOTOS_A_COMMIT`.
+"""
+
+import os
+import sys
+import zlib
+from pathlib import Path
+
+import numpy as np
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Float32, SkippedPhoto
+
+DIM = 24
+ENCODER = EncoderIdentity("0123456789abcdef", DIM, "a network made of dice")
+
+
+def vector(path: bytes, version: int = 0) -> Float32:
+    """Return the unit vector of this content."""
+    numbers = np.random.default_rng(zlib.crc32(path, version)).standard_normal(DIM)
+    return (numbers / np.linalg.norm(numbers)).astype(np.float32)
+
+
+def photo(path: bytes, version: int = 0) -> EmbeddedPhoto:
+    """Return the photo at `path` in one of its versions."""
+    stamp = FileStamp(path, size=1000 + version, mtime_ns=version)
+    return EmbeddedPhoto(stamp, b"%d of %s" % (version, path), 640, 480, None, vector(path, version))
+
+
+def broken(path: bytes, version: int = 0) -> SkippedPhoto:
+    """Return the file at `path` as one that cannot be read."""
+    return SkippedPhoto(FileStamp(path, 10, version), "truncated", "ends in the middle", "decoder 1")
+
+
+def batch(number: int, size: int) -> list[EmbeddedPhoto]:
+    """Return the photos of commit `number`."""
+    return [photo(b"%d/%d.jpg" % (number, place)) for place in range(size)]
+
+
+def assert_stored(index: ImageIndex, versions: dict[bytes, int]) -> None:
+    """Check that the index holds and finds exactly the photos in `versions`."""
+    photos = {found.path: found for found in index.photos("indexed")}
+    assert photos.keys() == versions.keys()
+    if not versions:
+        return
+    wanted = np.stack([vector(path, versions[path]) for path in photos])
+    assert np.abs(index.vectors([found.id for found in photos.values()]) - wanted).max() < 1e-3
+    nearest = [hits[0] for hits in index.search(wanted, 1)]
+    assert [photo_id for photo_id, _ in nearest] == [found.id for found in photos.values()]
+    assert all(score > 0.998 for _, score in nearest)
+
+
+def main(folder: Path, first: int, size: int) -> None:
+    """Commit without end; say so on stdout after each commit."""
+    with ImageIndex.open(folder, writable=True) as index:
+        number = first
+        while True:
+            index.commit(batch(number, size))
+            os.write(1, b"%d\n" % number)
+            number += 1
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))

@@ -1,0 +1,158 @@
+"""A killed writer, and lost power as a file cut back to an earlier length: what was committed is there."""
+
+import random
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from generated_photos import ENCODER, assert_stored, batch, photo
+from mocosearch_index.errors import DamagedIndex
+from mocosearch_index.image_index import ImageIndex
+
+WRITER = Path(__file__).with_name("generated_photos.py")
+VECTORS = "vectors-000001.f16"
+
+
+def kill_a_writer(folder: Path, first: int, size: int, after: float, commits: int) -> int:
+    """Start a writer, kill it `after` seconds after its `commits`-th commit; return the last it spoke of."""
+    command = [sys.executable, str(WRITER), str(folder), str(first), str(size)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        for _ in range(commits):
+            last = int(writer.stdout.readline())
+        time.sleep(after)
+        writer.kill()
+        rest = writer.stdout.read().split()
+    return int(rest[-1]) if rest else last
+
+
+def test_a_writer_killed_at_any_moment_loses_at_most_the_commit_it_was_in(folder: Path) -> None:
+    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER):
+        pass
+    moments = random.Random(1)
+    first, size, stored = 0, 40, 0
+    for _ in range(8):
+        last = kill_a_writer(
+            folder, first, size, after=moments.uniform(0, 0.03), commits=moments.randint(1, 3)
+        )
+        with ImageIndex.open(folder) as reader:
+            stored = reader.counts()["indexed"]
+            assert reader.verify() == []
+        with ImageIndex.open(folder, writable=True) as index:
+            assert index.counts()["indexed"] == stored
+            assert index.verify() == []
+        # It was killed before, in or after the commit behind the last one it spoke of; never between photos.
+        assert stored in (size * (last + 1), size * (last + 2))
+        first = stored // size
+    versions = {photo.stamp.path: 0 for number in range(first) for photo in batch(number, size)}
+    with ImageIndex.open(folder, writable=True) as index:
+        assert_stored(index, versions)
+
+
+def test_the_lock_of_a_killed_writer_is_free(folder: Path) -> None:
+    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER):
+        pass
+    kill_a_writer(folder, 0, 5, after=0, commits=1)
+    with ImageIndex.open(folder, writable=True) as index:
+        index.commit([photo(b"after.jpg")])
+        assert index.verify() == []
+
+
+@pytest.fixture
+def history(folder: Path, index: ImageIndex, tmp_path: Path) -> list[Path]:
+    """Copies of the folder as it was after 0, 1, ..., 5 commits of 7 photos, the writer still at work."""
+    copies = []
+    for number in range(6):
+        if number:
+            index.commit(batch(number, 7))
+        copies.append(tmp_path / f"after-{number}")
+        shutil.copytree(folder, copies[-1])
+    return copies
+
+
+def versions_after(commits: int) -> dict[bytes, int]:
+    return {photo.stamp.path: 0 for number in range(1, commits + 1) for photo in batch(number, 7)}
+
+
+def test_power_lost_while_the_log_was_written_leaves_a_whole_number_of_commits(history: list[Path]) -> None:
+    last = history[-1]
+    log, vectors = last / "catalog.sqlite-wal", last / VECTORS
+    whole = log.read_bytes()
+    lengths = [(copy / log.name).stat().st_size for copy in history]
+    rows = vectors.read_bytes()
+    for length in random.Random(2).sample(range(len(whole)), 40) + lengths:
+        log.write_bytes(whole[:length])
+        vectors.write_bytes(rows)
+        (last / "catalog.sqlite-shm").unlink(missing_ok=True)
+        commits = (
+            max(number for number, size in enumerate(lengths) if size <= length)
+            if length >= lengths[0]
+            else 0
+        )
+        with ImageIndex.open(last) as reader:
+            assert_stored(reader, versions_after(commits))
+        with ImageIndex.open(last, writable=True) as index:
+            assert_stored(index, versions_after(commits))
+            assert index.verify() == []
+            index.commit([photo(b"later.jpg", version=length)])
+            assert_stored(index, versions_after(commits) | {b"later.jpg": length})
+        shutil.copy(history[-1].parent / "after-0" / "catalog.sqlite", last)
+
+
+def test_a_torn_end_of_the_vector_file_is_cut_off(history: list[Path]) -> None:
+    vectors = history[2] / VECTORS
+    committed = vectors.read_bytes()
+    torn = (history[3] / VECTORS).read_bytes()
+    for length in range(len(committed), len(torn), 13):
+        vectors.write_bytes(torn[:length])
+        with ImageIndex.open(history[2]) as reader:
+            assert_stored(reader, versions_after(2))
+        with ImageIndex.open(history[2], writable=True) as index:
+            assert vectors.read_bytes() == committed
+            assert index.verify() == []
+
+
+def test_a_vector_file_shorter_than_what_was_committed_is_damage(history: list[Path]) -> None:
+    vectors = history[-1] / VECTORS
+    whole = vectors.read_bytes()
+    for length in [*range(0, 80, 9), *range(80, len(whole), 101), len(whole) - 1]:
+        vectors.write_bytes(whole[:length])
+        for writable in (False, True):
+            with pytest.raises(DamagedIndex, match="delete its folder and index the photos again"):
+                ImageIndex.open(history[-1], writable=writable)
+        assert vectors.stat().st_size == length  # nothing was made worse
+    vectors.unlink()
+    with pytest.raises(DamagedIndex, match="missing"):
+        ImageIndex.open(history[-1])
+
+
+def test_what_a_kill_left_of_a_creation_is_no_hindrance(folder: Path) -> None:
+    folder.mkdir()
+    (folder / VECTORS).write_bytes(b"half a header")
+    (folder / ".catalog.sqlite.0a1b2c3d.partial").write_bytes(b"half a catalog")
+    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER) as index:
+        index.commit(batch(1, 7))
+        assert_stored(index, versions_after(1))
+    assert not list(folder.glob(".*.partial"))
+
+
+def test_a_search_file_of_commits_that_lost_power_took_back_is_not_believed(
+    folder: Path, tmp_path: Path
+) -> None:
+    with ImageIndex.create(folder, root=tmp_path, encoder=ENCODER) as index:
+        index.commit(batch(1, 7))
+    shutil.copytree(folder, tmp_path / "before")
+    with ImageIndex.open(folder, writable=True) as index:
+        index.commit(batch(2, 7))
+        index.save_search_file()
+    for path in (tmp_path / "before").iterdir():
+        shutil.copy(path, folder)
+    with ImageIndex.open(folder) as reader:
+        assert_stored(reader, versions_after(1))
+    with ImageIndex.open(folder, writable=True) as index:
+        index.commit(batch(3, 7))  # again the second commit, but another one
+    with ImageIndex.open(folder) as reader:
+        assert_stored(reader, versions_after(1) | {photo.stamp.path: 0 for photo in batch(3, 7)})

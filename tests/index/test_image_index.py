@@ -1,0 +1,280 @@
+import os
+import stat
+from pathlib import Path
+
+import numpy as np
+import pytest
+from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
+from mocosearch_index.errors import EncoderMismatch, IndexExists, NotAnIndex, UnknownPhoto
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp
+
+CAT, DOG, ELK = b"cat.jpg", b"dog.jpg", b"elk.jpg"
+
+
+def id_of(index: ImageIndex, path: bytes) -> int:
+    found = index.photo_at(path)
+    assert found is not None
+    return found.id
+
+
+def test_what_was_committed_is_there_when_opened_again(folder: Path, index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)], [broken(ELK)])
+    index.close()
+    with ImageIndex.open(folder) as reader:
+        assert reader.root == folder.parent
+        assert reader.encoder == ENCODER
+        assert reader.change == 1
+        assert_stored(reader, {CAT: 0, DOG: 0})
+        assert reader.counts() == {"indexed": 2, "skipped": 1, "missing": 0}
+        assert reader.skip_reasons() == {"truncated": 1}
+        assert reader.verify() == []
+        elk = reader.photo_at(ELK)
+        assert elk is not None
+        assert (elk.state, elk.reason, elk.detail, elk.width) == (
+            "skipped",
+            "truncated",
+            "ends in the middle",
+            None,
+        )
+
+
+def test_everything_known_of_a_photo_comes_back(index: ImageIndex) -> None:
+    stamp = FileStamp(CAT, size=2**40, mtime_ns=-5)
+    index.commit([EmbeddedPhoto(stamp, b"\0hash", 4000, 3000, "2021-06-05T04:03:02", vector(CAT))])
+    cat = index.photo(id_of(index, CAT))
+    assert (cat.path, cat.size, cat.mtime_ns, cat.content_hash) == (CAT, 2**40, -5, b"\0hash")
+    assert (cat.width, cat.height, cat.taken_at) == (4000, 3000, "2021-06-05T04:03:02")
+    assert (cat.state, cat.reason, cat.detail) == ("indexed", None, None)
+
+
+def test_a_changed_photo_keeps_its_id_and_is_found_by_its_new_content_only(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)])
+    cat = id_of(index, CAT)
+    index.search(vector(CAT)[None], 1)  # the structure exists and has to follow
+    index.commit([photo(CAT, version=1)])
+    assert id_of(index, CAT) == cat
+    assert_stored(index, {CAT: 1, DOG: 0})
+    [[_, (_, score)]] = index.search(vector(CAT, version=0)[None], 2)
+    assert score < 0.9
+
+
+def test_a_photo_that_became_unreadable_is_no_longer_found(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)])
+    index.commit(skipped=[broken(CAT)])
+    assert_stored(index, {DOG: 0})
+    cat = index.photo_at(CAT)
+    assert cat is not None
+    assert cat.content_hash is None
+
+
+def test_a_missing_photo_is_not_found_and_lives_again_when_it_returns(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)])
+    cat = id_of(index, CAT)
+    index.commit(missing=[cat])
+    assert_stored(index, {DOG: 0})
+    assert index.photo(cat).state == "missing"
+    assert index.known()[CAT].state == "missing"
+    index.commit([photo(CAT, version=3)])
+    assert id_of(index, CAT) == cat
+    assert_stored(index, {CAT: 3, DOG: 0})
+
+
+def test_an_unchanged_missing_file_returns_without_being_embedded_again(index: ImageIndex) -> None:
+    index.commit([photo(CAT)], [broken(DOG)])
+    both = [id_of(index, CAT), id_of(index, DOG)]
+    index.commit(missing=both)
+    index.commit(returned=both)
+    assert_stored(index, {CAT: 0})
+    assert index.skip_reasons() == {"truncated": 1}
+
+
+def test_ids_are_never_used_twice(index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    index.commit([photo(CAT, version=1), photo(DOG)])
+    index.commit([photo(ELK)])
+    assert len({id_of(index, path) for path in (CAT, DOG, ELK)}) == 3
+
+
+def test_known_tells_what_a_rescan_needs(index: ImageIndex) -> None:
+    index.commit([photo(CAT)], [broken(DOG, version=7)])
+    known = index.known()
+    assert (known[CAT].stamp, known[CAT].reason, known[CAT].decoder) == (photo(CAT).stamp, None, None)
+    assert (known[DOG].stamp.mtime_ns, known[DOG].reason, known[DOG].decoder) == (7, "truncated", "decoder 1")
+
+
+def test_the_vectors_and_the_ids_belong_together(index: ImageIndex) -> None:
+    index.commit(batch(0, 5))
+    index.commit([photo(b"0/2.jpg", version=4)], missing=[id_of(index, b"0/4.jpg")])
+    ids, vectors = index.all_vectors()
+    assert vectors.dtype == np.float16
+    paths = [index.photo(int(photo_id)).path for photo_id in ids]
+    assert sorted(paths) == [b"0/0.jpg", b"0/1.jpg", b"0/2.jpg", b"0/3.jpg"]
+    for path, stored in zip(paths, vectors, strict=True):
+        assert stored @ vector(path, 4 if path == b"0/2.jpg" else 0) > 0.998
+
+
+def test_photos_come_by_id_and_by_state_however_many_there_are(index: ImageIndex) -> None:
+    index.commit(batch(0, 2500), [broken(b"%d" % number) for number in range(1200)])
+    assert [found.id for found in index.photos()] == sorted(found.id for found in index.photos())
+    assert len(list(index.photos("indexed"))) == 2500
+    assert len(list(index.photos("skipped"))) == 1200
+
+
+def test_search_agrees_with_the_plain_computation(index: ImageIndex) -> None:
+    index.commit(batch(0, 300))
+    ids, vectors = index.all_vectors()
+    queries = np.stack([vector(b"query %d" % number) for number in range(7)])
+    scores = queries @ vectors.T.astype(np.float32)
+    for query, hits in enumerate(index.search(queries * 5, 20)):
+        best = np.argsort(-scores[query])[:20]
+        assert [photo_id for photo_id, _ in hits] == ids[best].tolist()
+        assert np.allclose([score for _, score in hits], scores[query][best], atol=1e-5)
+
+
+def test_excluded_photos_are_left_out_and_the_rest_fills_up(index: ImageIndex) -> None:
+    index.commit(batch(0, 10))
+    [all_hits] = index.search(vector(CAT)[None], 10)
+    [hits] = index.search(vector(CAT)[None], 4, exclude=[all_hits[0][0], all_hits[2][0], 999])
+    assert hits == [all_hits[1], *all_hits[3:6]]
+
+
+def test_more_neighbors_than_photos_gives_all_photos(index: ImageIndex) -> None:
+    assert index.search(vector(CAT)[None], 5) == [[]]
+    index.commit(batch(0, 3))
+    assert len(index.search(vector(CAT)[None], 50)[0]) == 3
+
+
+def test_equal_photos_come_in_the_order_of_their_ids(index: ImageIndex) -> None:
+    same = [EmbeddedPhoto(photo(path).stamp, b"", 1, 1, None, vector(CAT)) for path in (ELK, DOG, CAT)]
+    index.commit(same)
+    [hits] = index.search(vector(CAT)[None], 3)
+    assert [photo_id for photo_id, _ in hits] == sorted(photo_id for photo_id, _ in hits)
+    assert all(score <= 1 for _, score in hits)
+
+
+@pytest.mark.parametrize(
+    "queries",
+    [
+        np.ones(DIM, np.float32),
+        np.ones((1, DIM + 1), np.float32),
+        np.full((1, DIM), np.nan, np.float32),
+        np.full((2, DIM), np.inf, np.float32),
+        np.zeros((1, DIM), np.float32),
+    ],
+)
+def test_senseless_queries_are_refused(index: ImageIndex, queries: np.ndarray) -> None:
+    index.commit(batch(0, 3))
+    with pytest.raises(ValueError, match="must"):
+        index.search(queries, 1)
+
+
+def test_zero_neighbors_are_refused(index: ImageIndex) -> None:
+    with pytest.raises(ValueError, match="k must"):
+        index.search(vector(CAT)[None], 0)
+
+
+@pytest.mark.parametrize("bad", [np.full(DIM, np.nan), np.ones(DIM - 1), np.zeros(DIM), np.ones((1, DIM))])
+def test_a_senseless_vector_is_refused_and_nothing_of_its_commit_stays(
+    index: ImageIndex, bad: np.ndarray
+) -> None:
+    wrong = EmbeddedPhoto(FileStamp(DOG, 1, 1), b"", 1, 1, None, bad.astype(np.float32))
+    with pytest.raises(ValueError, match="vector"):
+        index.commit([photo(CAT), wrong])
+    assert index.counts()["indexed"] == 0
+    assert index.change == 0
+
+
+def test_a_path_twice_in_one_commit_is_refused(index: ImageIndex) -> None:
+    with pytest.raises(ValueError, match="twice"):
+        index.commit([photo(CAT)], [broken(CAT)])
+
+
+def test_an_unknown_id_undoes_the_whole_commit(index: ImageIndex) -> None:
+    with pytest.raises(UnknownPhoto, match="77"):
+        index.commit([photo(CAT)], missing=[77])
+    assert index.counts()["indexed"] == 0
+    index.commit([photo(DOG)])
+    assert_stored(index, {DOG: 0})
+    assert index.verify() == []
+
+
+def test_unknown_photos_are_named(index: ImageIndex) -> None:
+    index.commit(skipped=[broken(CAT)])
+    with pytest.raises(UnknownPhoto, match="12"):
+        index.photo(12)
+    with pytest.raises(UnknownPhoto):
+        index.vectors([id_of(index, CAT)])
+    assert index.photo_at(DOG) is None
+
+
+def test_a_reader_cannot_write(folder: Path, index: ImageIndex) -> None:
+    with ImageIndex.open(folder) as reader, pytest.raises(ValueError, match="reading"):
+        reader.commit([photo(CAT)])
+
+
+def test_no_index_and_a_second_index_are_errors(tmp_path: Path, folder: Path, index: ImageIndex) -> None:
+    with pytest.raises(NotAnIndex, match="mocosearch index"):
+        ImageIndex.open(tmp_path)
+    index.close()
+    with pytest.raises(IndexExists):
+        ImageIndex.create(folder, root=tmp_path, encoder=ENCODER)
+
+
+def test_a_file_of_something_else_is_not_an_index(folder: Path) -> None:
+    folder.mkdir()
+    (folder / "catalog.sqlite").write_bytes(b"")
+    with pytest.raises(NotAnIndex):
+        ImageIndex.open(folder)
+
+
+def test_nobody_else_can_look_into_the_folder(folder: Path, index: ImageIndex) -> None:
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_a_library_with_the_index_inside_can_be_moved(tmp_path: Path) -> None:
+    old, new = tmp_path / "old", tmp_path / "new"
+    with ImageIndex.create(old / ".mocosearch", root=old, encoder=ENCODER) as index:
+        index.commit([photo(CAT)])
+    old.rename(new)
+    with ImageIndex.open(new / ".mocosearch") as index:
+        assert index.root == new
+        assert_stored(index, {CAT: 0})
+
+
+def test_an_index_elsewhere_remembers_its_root(tmp_path: Path) -> None:
+    root = tmp_path / os.fsdecode(b"ph\xf6tos\n")
+    root.mkdir()
+    with ImageIndex.create(tmp_path / "a" / "b", root=root, encoder=ENCODER):
+        pass
+    (tmp_path / "a").rename(tmp_path / "c")
+    with ImageIndex.open(tmp_path / "c" / "b") as index:
+        assert index.root == root
+
+
+def test_an_index_made_anew_is_picked_up_unless_its_encoder_differs(folder: Path, index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    index.close()
+    reader = ImageIndex.open(folder)
+    assert_stored(reader, {CAT: 0})
+
+    def make_anew(encoder: EncoderIdentity) -> None:
+        for path in folder.iterdir():
+            path.unlink()
+        with ImageIndex.create(folder, root=folder.parent, encoder=encoder) as again:
+            again.commit([photo(DOG)])
+
+    make_anew(ENCODER)
+    assert reader.refresh()
+    assert_stored(reader, {DOG: 0})
+    make_anew(EncoderIdentity("f" * 16, DIM, "another"))
+    with pytest.raises(EncoderMismatch, match="0123456789abcdef before, ffffffffffffffff now"):
+        reader.refresh()
+    reader.close()
+
+
+def test_the_size_on_disk_counts_every_file(folder: Path, index: ImageIndex) -> None:
+    before = index.size_on_disk()
+    (folder / "encoder").mkdir()
+    (folder / "encoder" / "weights").write_bytes(b"x" * 12345)
+    assert index.size_on_disk() == before + 12345
