@@ -184,6 +184,8 @@ class Catalog:
         """Check the structure of the file and the checksum of every row."""
         found = [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
         problems = [Problem(f"The catalog {shown(self.path)}: {text}", REBUILD) for text in found]
+        if problems:  # the rows of a broken tree might be read round and round
+            return problems
         row_count = self.library().row_count
         for _, *content, row, crc in self._each(f"id, {_CONTENT}, row, checksum"):
             if crc != checksum(*content) or not (row is None or 0 <= row < row_count):
