@@ -1,0 +1,95 @@
+"""Every command explains itself, at once: help and version load none of the heavy packages."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from mocosearch import __version__
+from mocosearch.cli.main import COMMANDS, cli
+
+ROOT = Path(__file__).parents[2]
+HEAVY = {"torch", "torchvision", "gradio", "faiss", "pydantic", "numpy", "PIL", "sqlite3"}
+PRINT_LOADED = "import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
+
+
+def all_commands() -> dict[str, click.Command]:
+    """Every command and subcommand by the words that call it, as `eval knn`."""
+    found: dict[str, click.Command] = {}
+
+    def add(words: str, command: click.Command) -> None:
+        found[words] = command
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            for name in command.list_commands(context):
+                sub = command.get_command(context, name)
+                assert sub is not None, f"{words} lists {name}, which does not exist"
+                add(f"{words} {name}".strip(), sub)
+
+    add("", cli)
+    del found[""]
+    return found
+
+
+def run(code: str, *arguments: str) -> tuple[str, set[str]]:
+    """Run `code` with these arguments in a new Python: what it prints, and the modules it has loaded."""
+    result = subprocess.run(
+        [sys.executable, "-c", PRINT_LOADED + code, *arguments], capture_output=True, text=True, check=False
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout, set(result.stderr.split())
+
+
+AS_COMMAND = "from mocosearch.cli import main; main()"
+AS_MODULE = "import runpy; runpy.run_module('mocosearch', run_name='__main__', alter_sys=True)"
+
+
+def test_the_commands_are_those_that_the_readme_promises() -> None:
+    assert set(COMMANDS) == {words for words in all_commands() if " " not in words}
+
+
+@pytest.mark.parametrize("words", all_commands())
+def test_every_command_and_option_has_help(words: str) -> None:
+    command = all_commands()[words]
+    assert command.help
+    assert "Not written yet" not in command.help
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{words} {parameter.opts[0]} has no help"
+
+
+@pytest.mark.parametrize("words", all_commands())
+def test_help_of_every_command_loads_nothing_heavy(words: str) -> None:
+    out, loaded = run(AS_COMMAND, *words.split(), "--help")
+    assert out.startswith(f"Usage: mocosearch {words} ")
+    assert "click" in loaded
+    assert not HEAVY & loaded
+
+
+@pytest.mark.parametrize("code", [AS_COMMAND, AS_MODULE])
+def test_the_overview_lists_every_command_and_loads_nothing_heavy(code: str) -> None:
+    out, loaded = run(code, "--help")
+    assert out.startswith("Usage: mocosearch [OPTIONS] COMMAND")
+    listed = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
+    assert listed == list(COMMANDS)
+    assert not HEAVY & loaded
+
+
+@pytest.mark.parametrize("code", [AS_COMMAND, AS_MODULE])
+def test_the_version_is_printed_and_loads_nothing_heavy(code: str) -> None:
+    out, loaded = run(code, "--version")
+    assert out == f"mocosearch, version {__version__}\n"
+    assert not HEAVY & loaded
+
+
+def test_python_m_mocosearch_is_mocosearch() -> None:
+    command = [sys.executable, "-m", "mocosearch", "--help"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert result.stdout.startswith("Usage: mocosearch [OPTIONS] COMMAND")
+
+
+@pytest.mark.parametrize("words", [words for words in all_commands() if words])
+def test_the_readme_names_every_command(words: str) -> None:
+    assert f"mocosearch {words}" in (ROOT / "README.md").read_text(encoding="utf-8")
