@@ -47,3 +47,7 @@ class Interrupted(MocosearchError):
 
 class CannotServe(MocosearchError):
     """The page cannot be served at this address: the port is taken, or other machines could reach it."""
+
+
+class PhotoGone(MocosearchError):
+    """The file of a photo of the library is not there any more."""

@@ -1,0 +1,75 @@
+"""What mocosearch remembers between commands, in the user's data folder: small JSON files, each written whole."""
+
+import json
+import os
+from pathlib import Path
+
+from mocosearch_index.atomic import atomic_write
+from platformdirs import user_cache_path, user_data_path
+
+_HOME = "MOCOSEARCH_HOME"  # puts everything below one folder of one's choice
+_ENCODER = "current-encoder.json"
+_LIBRARY = "last-library.json"
+_INDEXES = "index-folders.json"
+
+
+def data_folder() -> Path:
+    """Return where things are remembered; it need not exist yet."""
+    home = os.environ.get(_HOME)
+    return Path(home).absolute() if home else user_data_path("mocosearch", appauthor=False)
+
+
+def cache_folder() -> Path:
+    """Return where things go that can be made again at will; it need not exist yet."""
+    home = os.environ.get(_HOME)
+    return Path(home).absolute() / "cache" if home else user_cache_path("mocosearch", appauthor=False)
+
+
+def current_encoder() -> Path | None:
+    """Return the encoder that `train` finished last, if any; it may be gone by now."""
+    return _path(_read(_ENCODER).get("path"))
+
+
+def set_current_encoder(path: Path) -> None:
+    """Make the encoder at `path` the one that `index` takes when none is named."""
+    _write(_ENCODER, {"path": str(path.absolute())})
+
+
+def last_library() -> Path | None:
+    """Return the root of the library indexed last, if any; it may be gone by now."""
+    return _path(_read(_LIBRARY).get("path"))
+
+
+def set_last_library(root: Path) -> None:
+    """Make the library of `root` the one that commands use when none is named."""
+    _write(_LIBRARY, {"path": str(root.absolute())})
+
+
+def index_folder_of(root: Path) -> Path | None:
+    """Return where the index of `root` is, when it was put elsewhere than into `root`."""
+    return _path(_read(_INDEXES).get(str(root.resolve())))
+
+
+def remember_index_folder(root: Path, folder: Path) -> None:
+    """Remember that the index of `root` is in `folder`."""
+    known = _read(_INDEXES) | {str(root.resolve()): str(folder.resolve())}
+    _write(_INDEXES, known)
+
+
+def _path(text: str | None) -> Path | None:
+    return None if text is None else Path(text)
+
+
+def _read(name: str) -> dict[str, str]:
+    """Return what was remembered; nothing when the file is missing or was damaged by hand."""
+    try:
+        values = json.loads((data_folder() / name).read_text("ascii"))
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _write(name: str, values: dict[str, str]) -> None:
+    data_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    # ASCII: a path that is not UTF-8 survives as escaped surrogates.
+    atomic_write(data_folder() / name, json.dumps(values, indent=1, ensure_ascii=True).encode("ascii"))
