@@ -11,7 +11,8 @@ HEADS = ("linear", "mlp")
 
 def backbone_names() -> list[str]:
     """Return the torchvision ResNets that `build_backbone` knows: resnet18 ... resnext and wide variants."""
-    return torchvision.models.list_models(include=["resnet*", "resnext*", "wide_resnet*"], exclude=["quantized_*"])
+    names: list[str] = torchvision.models.list_models(include=["resnet*", "resnext*", "wide_resnet*"])
+    return names
 
 
 def build_backbone(architecture: str, *, small_stem: bool = False) -> nn.Module:
@@ -22,14 +23,22 @@ def build_backbone(architecture: str, *, small_stem: bool = False) -> nn.Module:
     """
     if architecture not in backbone_names():
         raise BadRecipe(f"Unknown backbone '{architecture}'; known: {', '.join(backbone_names())}.")
-    network: nn.Module = torchvision.models.get_model(architecture, weights=None)
+    network = torchvision.models.get_model(architecture, weights=None)
     network.feature_dim = network.fc.in_features
     network.fc = nn.Identity()
     if small_stem:
         network.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)
         nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
         network.maxpool = nn.Identity()
-    return network
+    backbone: nn.Module = network
+    return backbone
+
+
+def feature_dim(backbone: nn.Module) -> int:
+    """Return the length of a backbone's output vector."""
+    dim = backbone.feature_dim
+    assert isinstance(dim, int)
+    return dim
 
 
 def build_head(kind: str, feature_dim: int, out_dim: int) -> nn.Module:

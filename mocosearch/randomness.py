@@ -25,7 +25,7 @@ def uniforms(*keys: int | NDArray[np.int64], count: int) -> NDArray[np.float64]:
     """Return `count` numbers in [0, 1) for each broadcast key, shape (..., count)."""
     columns = [np.asarray(key)[..., None] for key in keys]
     bits = mix(*columns, np.arange(count))
-    return (bits >> np.uint64(11)) * 2.0**-53
+    return (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 def permutation(*keys: int, size: int) -> NDArray[np.int64]:

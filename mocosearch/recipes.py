@@ -6,13 +6,20 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, ValidationError
 
 from mocosearch.errors import BadRecipe
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 Strength = Annotated[float, Field(ge=0)]
-Pair = tuple[float, float]
+Share = Annotated[float, Field(gt=0, le=1)]
+Length = Annotated[int, Field(ge=1)]
+
+
+def _rising(pair: tuple[float, float]) -> tuple[float, float]:
+    if pair[0] > pair[1]:
+        raise ValueError("the first number should not be above the second")
+    return pair
 
 
 class Section(BaseModel):
@@ -34,7 +41,7 @@ class MocoSection(Section):
     name: Literal["moco"]
     head: Literal["linear", "mlp"]
     feature_dim: int = Field(ge=1)
-    queue: int | Literal["auto"]
+    queue: Length | Literal["auto"]
     momentum: Probability
     temperature: float = Field(gt=0)
     batch_norm_groups: int = Field(ge=1)
@@ -53,7 +60,7 @@ class JitterSection(Section):
 class BlurSection(Section):
     """Gaussian blur with a standard deviation drawn from `sigma`, in pixels of the crop."""
 
-    sigma: Pair
+    sigma: Annotated[tuple[PositiveFloat, PositiveFloat], AfterValidator(_rising)]
     p: Probability
 
 
@@ -61,7 +68,7 @@ class ViewsSection(Section):
     """The augmentation that makes two views of an image; `order` is the order of application after the crop."""
 
     crop: int = Field(ge=8)
-    scale: Pair
+    scale: Annotated[tuple[Share, Share], AfterValidator(_rising)]
     order: tuple[Literal["color_jitter", "grayscale", "blur"], ...]
     color_jitter: JitterSection
     grayscale: Probability
@@ -129,7 +136,9 @@ def load_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     try:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError:
-        raise BadRecipe(f"No recipe '{name}'{_nearest(name, recipe_names())}; known: {', '.join(recipe_names())}.") from None
+        raise BadRecipe(
+            f"No recipe '{name}'{_nearest(name, recipe_names())}; known: {', '.join(recipe_names())}."
+        ) from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadRecipe(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
@@ -149,8 +158,12 @@ def validate_recipe(content: dict[str, Any]) -> Recipe:
         if problem["type"] == "extra_forbidden":
             raise BadRecipe(f"Unknown recipe key '{key}'{_nearest(key, list(known_keys()))}.") from None
         if problem["type"] == "missing":
-            raise BadRecipe(f"The recipe lacks '{key}'; `mocosearch train --recipe NAME` starts from a whole one.") from None
-        raise BadRecipe(f"Recipe key '{key}': {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}.") from None
+            raise BadRecipe(
+                f"The recipe lacks '{key}'; `mocosearch train --recipe NAME` starts from a whole one."
+            ) from None
+        raise BadRecipe(
+            f"Recipe key '{key}': {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}."
+        ) from None
 
 
 def known_keys(section: type[BaseModel] = Recipe, prefix: str = "") -> Iterator[str]:

@@ -24,9 +24,7 @@ def to_gray_where(x: Tensor, chosen: NDArray[np.bool_]) -> Tensor:
     return x
 
 
-def jitter(
-    x: Tensor, chosen: NDArray[np.bool_], order: NDArray[np.int64], amount: NDArray[np.float64]
-) -> Tensor:
+def jitter(x: Tensor, chosen: NDArray[np.bool_], order: NDArray[np.int64], amount: NDArray[np.float64]) -> Tensor:
     """Apply the four operations to the chosen images, each image in its own order (B, 4), in place."""
     amounts = torch.from_numpy(amount).to(x)
     for position in range(len(OPERATIONS)):

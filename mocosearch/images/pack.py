@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from mocosearch_index.atomic import full_disk_named
+from mocosearch_index.records import FileStamp
 from numpy.typing import NDArray
 
 from mocosearch.images.decode import ALWAYS_RETRY, Undecodable, decode, decoder_capabilities
-from mocosearch_index.atomic import full_disk_named
-from mocosearch_index.records import FileStamp
 
 CHANGED = "changed"  # the reason of a file that is no longer the one that was found
 _PHOTOS_A_COMMIT = 128
@@ -110,7 +110,7 @@ class Pack:
                     rows.append((*known, None, None, None, result.reason, result.detail, decoder_capabilities()))
                 else:
                     rows.append((*known, file.tell(), *result.shape[:2], None, None, None))
-                    file.write(result)
+                    file.write(result.tobytes())
             file.truncate()
             file.flush()
             os.fsync(file.fileno())

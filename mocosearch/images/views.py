@@ -48,9 +48,7 @@ def packed_short_side(views: ViewsSection) -> int:
     return ceil(views.crop / sqrt(views.scale[0]))
 
 
-def draw_parameters(
-    views: ViewsSection, sizes: Ints, *, seed: int, epoch: int, ids: Ints, view: int
-) -> ViewParameters:
+def draw_parameters(views: ViewsSection, sizes: Ints, *, seed: int, epoch: int, ids: Ints, view: int) -> ViewParameters:
     """Draw the parameters of one view of B images of (height, width) `sizes` (B, 2)."""
     draws = randomness.uniforms(seed, epoch, ids, view, count=4 * _CROP_TRIES + 13)
     tries, rest = draws[:, : 4 * _CROP_TRIES].reshape(len(ids), _CROP_TRIES, 4), draws[:, 4 * _CROP_TRIES :]
@@ -113,7 +111,7 @@ def make_view(
 def crop_and_resize(
     images: Sequence[NDArray[np.uint8]], parameters: ViewParameters, size: int, device: torch.device
 ) -> Tensor:
-    """Cut each image's box, resize it to (size, size) with antialiasing and flip it: float32 (B, 3, size, size) in [0, 1].
+    """Cut each image's box, resize it with antialiasing and flip it: float32 (B, 3, size, size) in [0, 1].
 
     The same as torchvision's `resized_crop(antialias=True)` and `hflip` on float images. The flip comes first here;
     it commutes with all that follows.
@@ -164,15 +162,11 @@ def blur_matrix(sigma: Tensor, size: int) -> Tensor:
     """Return float32 (B, size, size): a normalized Gaussian of `sigma` (B,) pixels cut at 3 sigma, edges reflected."""
     reach = min(int(torch.ceil(3 * sigma.max())), size - 1)
     offsets = torch.arange(-reach, reach + 1, device=sigma.device)
-    kernel = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2) * (
-        offsets.abs() <= torch.ceil(3 * sigma[:, None])
-    )
+    kernel = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2) * (offsets.abs() <= torch.ceil(3 * sigma[:, None]))
     kernel = (kernel / kernel.sum(dim=1, keepdim=True)).float()  # (B, 2 reach + 1)
     rows = torch.arange(size, device=sigma.device)[:, None].expand(size, len(offsets))
     columns = (rows + offsets).abs()
-    columns = torch.where(
-        columns >= size, 2 * (size - 1) - columns, columns
-    )  # reflected, the edge itself once
+    columns = torch.where(columns >= size, 2 * (size - 1) - columns, columns)  # reflected, the edge itself once
     matrix = torch.zeros(len(sigma), size, size, device=sigma.device)
     return matrix.index_put_(
         (torch.arange(len(sigma), device=sigma.device)[:, None, None], rows, columns),

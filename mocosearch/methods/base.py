@@ -11,7 +11,7 @@ Metrics = dict[str, Tensor]
 
 
 class Method(nn.Module, ABC):
-    """A self-supervised objective over views of images; everything that has to survive a resume is in its state dict."""
+    """A self-supervised objective over views of images. Its state dict holds all that a resume needs."""
 
     query_encoder: ProjectedEncoder
 
@@ -26,7 +26,3 @@ class Method(nn.Module, ABC):
     @abstractmethod
     def after_step(self) -> None:
         """Do what follows the optimizer's update of the query encoder: momentum update, then dictionary update."""
-
-    @abstractmethod
-    def chance_loss(self) -> float:
-        """Return the loss of a query encoder that guesses, so that a person can tell learning from noise."""

@@ -2,7 +2,6 @@
 
 import copy
 from collections.abc import Sequence
-from math import log
 
 import torch
 from torch import Tensor
@@ -52,7 +51,7 @@ class MoCo(Method):
     @torch.no_grad()
     def encode_keys(self, images: Tensor) -> Tensor:
         """Encode keys (B, C) with shuffled batch norm (section 3.3); f_k's own forward passes feed its statistics."""
-        order = self.permutation(self.step, len(images)) if self.groups > 1 else torch.arange(len(images))
+        order = self.permutation(self.step, len(images))
         return unit_norm(encode_shuffled(self.key_encoder, images, self.groups, order))
 
     @torch.no_grad()
@@ -73,14 +72,11 @@ class MoCo(Method):
         """Take back what `get_extra_state` gave."""
         self.step = state["step"]
 
-    def chance_loss(self) -> float:
-        """Return ln(K + 1): every one of the K negatives as likely as the positive."""
-        return log(len(self.dictionary.keys) + 1)
-
 
 @torch.no_grad()
 def follow(key_encoder: torch.nn.Module, query_encoder: torch.nn.Module, momentum: float) -> None:
     """theta_k <- m theta_k + (1 - m) theta_q, over parameters only (equation 2)."""
-    theta_k, theta_q = list(key_encoder.parameters()), list(query_encoder.parameters())
+    theta_k: list[Tensor] = list(key_encoder.parameters())
+    theta_q: list[Tensor] = list(query_encoder.parameters())
     torch._foreach_mul_(theta_k, momentum)
     torch._foreach_add_(theta_k, theta_q, alpha=1 - momentum)

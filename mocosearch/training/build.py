@@ -7,7 +7,7 @@ from mocosearch.distributed import seeded_permutation
 from mocosearch.errors import NoPhotos
 from mocosearch.methods import Method, MoCo
 from mocosearch.methods.dictionaries import Queue
-from mocosearch.nets import ProjectedEncoder, build_backbone, build_head
+from mocosearch.nets import ProjectedEncoder, build_backbone, build_head, feature_dim
 from mocosearch.recipes import Recipe
 
 FEWEST_PHOTOS = 8
@@ -49,7 +49,7 @@ def build_method(recipe: Recipe, device: torch.device) -> Method:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(randomness.seed_of(recipe.seed))
         backbone = build_backbone(recipe.backbone.architecture, small_stem=recipe.backbone.small_stem)
-        dim = int(backbone.feature_dim)
+        dim = feature_dim(backbone)
         encoder = ProjectedEncoder(backbone, build_head(moco.head, dim, moco.feature_dim))
     method = MoCo(
         encoder,
@@ -59,7 +59,7 @@ def build_method(recipe: Recipe, device: torch.device) -> Method:
         batch_norm_groups=moco.batch_norm_groups,
         permutation=seeded_permutation(recipe.seed),
     )
-    return method.to(device=device, memory_format=torch.channels_last)
+    return method.to(device).to(memory_format=torch.channels_last)
 
 
 def build_optimizer(recipe: Recipe, method: Method) -> torch.optim.Optimizer:
@@ -67,9 +67,7 @@ def build_optimizer(recipe: Recipe, method: Method) -> torch.optim.Optimizer:
     parameters = [parameter for parameter in method.parameters() if parameter.requires_grad]
     options = recipe.optimizer
     if options.name == "sgd":
-        return torch.optim.SGD(
-            parameters, lr=options.lr, momentum=options.momentum, weight_decay=options.weight_decay
-        )
+        return torch.optim.SGD(parameters, lr=options.lr, momentum=options.momentum, weight_decay=options.weight_decay)
     return torch.optim.AdamW(
         parameters, lr=options.lr, betas=(options.momentum, 0.999), weight_decay=options.weight_decay
     )

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from mocosearch_index.atomic import atomic_path
 
 from mocosearch.errors import BadCheckpoint
-from mocosearch_index.atomic import atomic_path
 
 FORMAT = 1
 KEPT = 2
@@ -36,7 +36,9 @@ def load_latest(folder: Path) -> dict[str, Any]:
         older = f"; delete it to resume from {checkpoints[-2].name}" if len(checkpoints) > 1 else ""
         raise BadCheckpoint(f"The checkpoint {path} is damaged ({type(error).__name__}){older}.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
-        raise BadCheckpoint(f"The checkpoint {path} was not written by this version of mocosearch; upgrade to resume it.")
+        raise BadCheckpoint(
+            f"The checkpoint {path} was not written by this version of mocosearch; upgrade to resume it."
+        )
     return state
 
 

@@ -38,8 +38,6 @@ class TwoViewBatches:
         sizes = np.array([[photo.height, photo.width] for photo in photos])
         views = []
         for view in range(2):
-            drawn = draw_parameters(
-                self.recipe.views, sizes, seed=self.recipe.seed, epoch=epoch, ids=ids, view=view
-            )
+            drawn = draw_parameters(self.recipe.views, sizes, seed=self.recipe.seed, epoch=epoch, ids=ids, view=view)
             views.append(make_view(images, drawn, self.recipe.views, self.device))
         return views, torch.from_numpy(ids)

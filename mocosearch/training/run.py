@@ -6,16 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import blake2b
+from math import log
 from pathlib import Path
 from time import perf_counter
 
 import torch
+from mocosearch_index.paths import printable
 
 from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.encoder import EncoderCard, Preprocessing, save_encoder
 from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos
-from mocosearch.images.pack import Pack, PackedPhoto, UnpackedPhoto
+from mocosearch.images.pack import Pack, UnpackedPhoto
 from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD, packed_short_side
 from mocosearch.images.walk import find_photos
 from mocosearch.methods import Method
@@ -27,7 +29,6 @@ from mocosearch.training.run_folder import MetricsFile, RunFacts, RunFolder
 from mocosearch.training.schedule import learning_rate
 from mocosearch.training.trainer import StepReport, run_steps, training_step
 from mocosearch.user_folders import cache_folder
-from mocosearch_index.paths import printable
 
 CHECKPOINT_SECONDS = 300.0
 _TIMING_SHARE = 0.04  # of the minutes at hand, spent on finding out how long a step takes
@@ -57,6 +58,11 @@ class Run:
     def photos(self) -> int:
         """The number of photos that are trained on."""
         return len(self.batches.photos)
+
+    @property
+    def chance_loss(self) -> float:
+        """The loss of a query encoder that guesses among the positive and K negatives: ln(K + 1)."""
+        return log(1 + int(self.recipe.method.queue))
 
     def train(self, *, on_step: StepCallback, stop: Callable[[], bool] = lambda: False) -> Path:
         """Train to the end and return the folder of the finished encoder.
@@ -139,7 +145,9 @@ def new_run(
     root = root.absolute()
     stamps = list(find_photos(root))
     if not stamps:
-        raise NoPhotos(f"{printable(os.fsencode(root))} holds no photos: name a folder with JPEG, PNG, HEIC or such files.")
+        raise NoPhotos(
+            f"{printable(os.fsencode(root))} holds no photos: name a folder with JPEG, PNG, HEIC or such files."
+        )
     pack = Pack(
         pack_folder or default_pack_folder(root, recipe),
         short_side=packed_short_side(recipe.views),
@@ -167,7 +175,16 @@ def new_run(
     run_folder = RunFolder(folder.absolute())
     run_folder.create(facts, fitted, [photo.stamp for photo in photos])
     return Run(
-        run_folder, root, recipe_name, fitted, batches, total_steps, device, skipped, notices, seconds_per_step=seconds
+        run_folder,
+        root,
+        recipe_name,
+        fitted,
+        batches,
+        total_steps,
+        device,
+        skipped,
+        notices,
+        seconds_per_step=seconds,
     )
 
 
@@ -196,7 +213,9 @@ def default_pack_folder(root: Path, recipe: Recipe) -> Path:
     return cache_folder() / "packs" / f"{name}-{packed_short_side(recipe.views)}"
 
 
-def measure_step(recipe: Recipe, batches: TwoViewBatches, device: torch.device, *, budget: float) -> tuple[float, float]:
+def measure_step(
+    recipe: Recipe, batches: TwoViewBatches, device: torch.device, *, budget: float
+) -> tuple[float, float]:
     """Return the median seconds of a step and the seconds it took to find out, on weights that are thrown away."""
     started = perf_counter()
     method = build_method(recipe, device).train()

@@ -1,11 +1,11 @@
 """The files of a training run.
 
-    run.json        format version, folder of the photos, number of steps, what the run runs on
-    recipe.yaml     the recipe as it is used, fitted to the collection
-    photos.jsonl    the frozen list of photos, one a line
-    metrics.jsonl   loss, accuracy, learning rate and timing, one step a line
-    checkpoints/    the newest states to resume from
-    encoder/        the finished query encoder
+run.json        format version, folder of the photos, number of steps, what the run runs on
+recipe.yaml     the recipe as it is used, fitted to the collection
+photos.jsonl    the frozen list of photos, one a line
+metrics.jsonl   loss, accuracy, learning rate and timing, one step a line
+checkpoints/    the newest states to resume from
+encoder/        the finished query encoder
 """
 
 import json
@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Self
 
 import yaml
+from mocosearch_index.atomic import atomic_write
+from mocosearch_index.records import FileStamp
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mocosearch.errors import BadCheckpoint, BadRecipe
 from mocosearch.recipes import Recipe, validate_recipe
 from mocosearch.training.trainer import StepReport
-from mocosearch_index.atomic import atomic_write
-from mocosearch_index.records import FileStamp
 
 FORMAT = 1
 
@@ -78,11 +78,30 @@ class RunFolder:
             photos = [FileStamp(_bytes(row["path"]), row["size"], row["mtime_ns"]) for row in rows]
         except FileNotFoundError as error:
             raise BadCheckpoint(
-                f"{self.path} holds no training run ({Path(error.filename).name} is missing); train without --resume to start anew."
+                f"{self.path} holds no training run ({Path(error.filename).name} is missing); "
+                "train without --resume to start anew."
             ) from None
-        except (ValueError, KeyError, TypeError, AttributeError, ValidationError, BadRecipe, yaml.YAMLError) as error:
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+            AttributeError,
+            ValidationError,
+            BadRecipe,
+            yaml.YAMLError,
+        ) as error:
             raise BadCheckpoint(f"The run in {self.path} is damaged: {' '.join(str(error).split())}.") from None
         return facts, recipe, photos
+
+
+def latest_unfinished(runs: Path, root: Path | None) -> Path:
+    """Return the newest run below `runs` that has no encoder yet, of the photos in `root` if given."""
+    found = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
+    for path in found:
+        folder = RunFolder(path.parent)
+        if not folder.encoder.is_dir() and (root is None or Path(folder.read()[0].root) == root.absolute()):
+            return path.parent
+    raise BadCheckpoint(f"There is no unfinished run in {runs.absolute()}; name its folder with --out.")
 
 
 class MetricsFile:

@@ -76,7 +76,7 @@ def run_steps(
         value = float(loss)
         if not math.isfinite(value):
             raise TrainingStopped(
-                f"The loss became {value} at step {step + 1}: lower the learning rate (--set optimizer.lr={lr / 3:.2g}) "
+                f"The loss became {value} at step {step + 1}: lower the learning rate (--set optimizer.lr=...) "
                 "and start again; the last checkpoint is intact."
             )
         numbers = {name: float(metric) for name, metric in metrics.items()}

@@ -1,4 +1,4 @@
-"""Parity with the authors' implementation: every number of moco_parity.json in float64, through the code that trains."""
+"""Parity with the authors' implementation: every number of moco_parity.json, in float64, by the code that trains."""
 
 import json
 from math import prod, sqrt
@@ -17,7 +17,10 @@ from mocosearch.training.trainer import training_step
 
 REFERENCE = json.loads((Path(__file__).parent / "moco_parity.json").read_text())
 STEPS, BATCH, SIZE, DIM = 6, 16, 64, 16
-TIGHT = {"rel": 1e-9, "abs": 1e-12}  # abs: single numbers near zero carry the rounding of their much larger peers
+TIGHT = {
+    "rel": 1e-9,
+    "abs": 1e-12,
+}  # abs: single numbers near zero carry the rounding of their much larger peers
 
 
 def fill(shape: tuple[int, ...], seed: int, scale: float) -> Tensor:

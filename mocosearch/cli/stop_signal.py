@@ -1,0 +1,28 @@
+"""Ctrl-C and SIGTERM as a polite request: the work stops at its next safe point. A second one stops at once."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+
+@contextmanager
+def stop_on_signals(message: str) -> Iterator[Callable[[], bool]]:
+    """Yield a function that turns true once a signal asked to stop; `message` then says what is being waited for."""
+    asked = False
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            raise KeyboardInterrupt
+        asked = True
+        click.echo(f"\n{message} (once more to stop at once)", err=True)
+
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
