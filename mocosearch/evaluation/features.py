@@ -1,18 +1,16 @@
 """The vectors of a folder of photos: embedded once, scored in many ways."""
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from mocosearch_index.paths import printable
 from numpy.typing import NDArray
 
 from mocosearch.embed import embed_photos
 from mocosearch.encoder import Encoder
 from mocosearch.errors import NoPhotos
-from mocosearch.evaluation.labelled import check_classes, find_labelled
+from mocosearch.evaluation.labelled import LabelledPhotos, check_classes
 from mocosearch.images.decode import Undecodable
 
 
@@ -35,9 +33,7 @@ class LabelledFeatures:
     skipped: list[tuple[Path, Undecodable]]
 
 
-def embed_folder(
-    paths: list[Path], encoder: Encoder, progress: Callable[[int, int], None] | None = None
-) -> Features:
+def embed_folder(paths: list[Path], encoder: Encoder, progress: Callable[[int, int], None] | None = None) -> Features:
     """Embed `paths`; `progress` is told how many of how many are done. NoPhotos when none can be read."""
     vectors: dict[int, NDArray[np.float32]] = {}
     skipped: dict[int, Undecodable] = {}
@@ -49,9 +45,7 @@ def embed_folder(
         if progress:
             progress(len(vectors) + len(skipped), len(paths))
     if not vectors:
-        raise NoPhotos(
-            f"None of the {len(paths)} photos can be read: `mocosearch doctor` names missing codecs."
-        )
+        raise NoPhotos(f"None of the {len(paths)} photos can be read: `mocosearch doctor` names missing codecs.")
     kept = sorted(vectors)
     return Features(
         np.stack([vectors[number] for number in kept]),
@@ -61,14 +55,13 @@ def embed_folder(
 
 
 def embed_labelled(
-    root: Path, encoder: Encoder, progress: Callable[[int, int], None] | None = None
+    photos: LabelledPhotos, encoder: Encoder, progress: Callable[[int, int], None] | None = None
 ) -> LabelledFeatures:
-    """Find and embed the photos of the class folders below `root`; errors as in `find_labelled`.
+    """Embed the photos of class folders. What cannot be read is skipped, with its label.
 
-    What cannot be read is skipped; the rest must still be of two classes, of which one has two photos.
+    What is left must still be of two classes, of which one has two photos, or NotLabelled is raised.
     """
-    photos = find_labelled(root)
     features = embed_folder(photos.paths, encoder, progress)
     labels = photos.labels[features.kept]
-    check_classes(labels, printable(os.fsencode(root)))
+    check_classes(labels, photos.root)
     return LabelledFeatures(features.vectors, labels, photos.classes, features.skipped)

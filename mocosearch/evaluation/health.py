@@ -29,9 +29,7 @@ def label_free_health(vectors: NDArray[np.floating]) -> Health:
     """Measure `vectors` (n, dim); Unscorable for fewer than two, or when one is not finite."""
     unit = unit_vectors(vectors)
     if len(unit) < 2:
-        raise Unscorable(
-            f"Health figures need at least 2 photos, here {len(unit)}: add photos to the folder."
-        )
+        raise Unscorable(f"Health figures need at least 2 photos, here {len(unit)}: add photos to the folder.")
     rank = effective_rank(unit)
     spread = float(unit.std(axis=0, dtype=np.float64).mean() * np.sqrt(unit.shape[1]))
     return Health(rank, uniformity(unit), spread, spread < COLLAPSED_SPREAD or rank < COLLAPSED_RANK)
@@ -63,9 +61,7 @@ def uniformity(vectors: Vectors) -> float:
         distance = squares[block, None] + squares - 2 * (vectors[block] @ vectors.T)
         total += float(np.exp(-2 * distance.clip(min=0)).sum(dtype=np.float64))
     pairs = len(vectors) * (len(vectors) - 1)
-    return float(
-        np.log(max(total - len(vectors), np.finfo(np.float64).tiny) / pairs)
-    )  # less each with itself
+    return float(np.log(max(total - len(vectors), np.finfo(np.float64).tiny) / pairs))  # less each with itself
 
 
 def alignment(view_a: NDArray[np.floating], view_b: NDArray[np.floating]) -> float:

@@ -16,6 +16,7 @@ from mocosearch.images.walk import find_photos
 class LabelledPhotos:
     """n photos and their classes."""
 
+    root: Path
     paths: list[Path]
     labels: NDArray[np.int64]  # (n,), an index into `classes`
     classes: list[str]  # the relative path of the folder that holds the photos, printable
@@ -39,20 +40,16 @@ def find_labelled(root: Path) -> LabelledPhotos:
     names = sorted(set(folders))
     number = {name: index for index, name in enumerate(names)}
     labels = np.array([number[folder] for folder in folders], dtype=np.int64)
-    check_classes(labels, shown)
-    return LabelledPhotos(
-        [root / os.fsdecode(path) for path in paths], labels, [printable(name) for name in names]
-    )
+    check_classes(labels, root)
+    absolute = [root / os.fsdecode(path) for path in paths]
+    return LabelledPhotos(root, absolute, labels, list(map(printable, names)))
 
 
-def check_classes(labels: NDArray[np.int64], shown: str) -> None:
-    """Raise NotLabelled unless there are two classes, and one with two photos; `shown` names the folder."""
+def check_classes(labels: NDArray[np.int64], root: Path) -> None:
+    """Raise NotLabelled unless there are two classes, and one with two photos."""
+    shown = printable(os.fsencode(root))
     counts = np.unique(labels, return_counts=True)[1]
     if len(counts) < 2:
-        raise NotLabelled(
-            f"All photos of {shown} are of one class: accuracy needs at least two folders of photos."
-        )
+        raise NotLabelled(f"All photos of {shown} are of one class: accuracy needs at least two folders of photos.")
     if counts.max() < 2:
-        raise NotLabelled(
-            f"No class folder of {shown} has two photos, so none can be found by another: add photos."
-        )
+        raise NotLabelled(f"No class folder of {shown} has two photos, so none can be found by another: add photos.")

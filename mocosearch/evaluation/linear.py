@@ -29,9 +29,7 @@ class LinearResult:
     l2: float  # the strength that was chosen
 
 
-def linear_probe(
-    vectors: NDArray[np.floating], labels: NDArray[np.integer], *, seed: int = 0
-) -> LinearResult:
+def linear_probe(vectors: NDArray[np.floating], labels: NDArray[np.integer], *, seed: int = 0) -> LinearResult:
     """Train on 80% of every class of `vectors` (n, dim), score on the rest, which nothing is chosen by.
 
     The regularization is the one that does best on a fifth of the training part, which is then learned whole.
@@ -44,9 +42,7 @@ def linear_probe(
         raise Unscorable("A linear probe needs at least 2 classes: sort the photos into class folders.")
     train, test = stratified_split(classes, _TEST, seed=seed)
     if len(test) == 0:
-        raise Unscorable(
-            "A linear probe needs a class with at least 2 photos: add photos to the class folders."
-        )
+        raise Unscorable("A linear probe needs a class with at least 2 photos: add photos to the class folders.")
     l2 = _best_strength(features[train], classes[train], count, seed)
     classifier = fit_logistic(features[train], classes[train], count, [l2])
     accuracy = int(classifier.correct(features[test], classes[test])[0]) / len(test)

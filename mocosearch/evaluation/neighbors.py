@@ -18,6 +18,10 @@ class Neighbors:
     indices: NDArray[np.int64]  # (n, k)
     scores: NDArray[np.float32]  # (n, k), cosine
 
+    def first(self, k: int) -> "Neighbors":
+        """Only the `k` nearest."""
+        return Neighbors(self.indices[:, :k], self.scores[:, :k])
+
 
 def leave_one_out(vectors: NDArray[np.floating], k: int) -> Neighbors:
     """Find the `k` nearest others (all others where there are fewer) of each row of `vectors` (n, dim).
