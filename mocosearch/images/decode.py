@@ -5,6 +5,7 @@ is, its content says, not its name. Embedding, thumbnails and queries all decode
 same picture.
 """
 
+import contextlib
 import os
 import re
 import stat
@@ -167,7 +168,7 @@ def _decode(data: bytes, short_side: int | None) -> DecodedImage:
             pixels = image.size[0] * image.size[1]
     if pixels > MAX_PIXELS:
         raise Undecodable("too-large", f"{width} x {height} pixels")
-    with _one_giant_at_a_time if pixels > _GIANT_PIXELS else threading.Lock():
+    with _one_giant_at_a_time if pixels > _GIANT_PIXELS else contextlib.nullcontext():
         image.load()
         orientation, taken_at = _exif_facts(image)
         upright = to_rgb(image, short_side, orientation)
@@ -185,10 +186,20 @@ def _open(data: bytes) -> ImageFile.ImageFile:
         if isinstance(accepted, str):  # the format is known, its library was left out of this Pillow
             raise Undecodable("missing-codec", accepted)
         if accepted:
+            if name == "HEIF":
+                _check_item_names(data)
             return factory(BytesIO(data), "")
     if pi_heif is None and prefix[4:8] == b"ftyp" and prefix[8:12] in _HEIF_BRANDS:
         raise Undecodable("missing-codec", "HEIC needs the package pi-heif")
     raise Undecodable("not-an-image", f"the first bytes are {prefix[:8].hex(' ')}")
+
+
+def _check_item_names(heif: bytes) -> None:
+    """Raise ValueError where pi_heif (1.4) would crash: on an item whose type or name is not UTF-8."""
+    for found in re.finditer(rb"infe[\2\3]", heif):
+        box_end = found.start() - 4 + int.from_bytes(heif[found.start() - 4 : found.start()], "big")
+        item_type = found.end() + (7 if heif[found.end() - 1] == 2 else 9)
+        heif[item_type:box_end].decode("utf-8")
 
 
 def _is_decoded_whole(image: JpegImagePlugin.JpegImageFile, data: bytes) -> bool:
