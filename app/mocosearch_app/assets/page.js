@@ -1,0 +1,127 @@
+// The page's own behavior: the address behind # says what to look at, Gradio's hidden field asks the server for it.
+
+const LOOK = /^(wall-\d{1,6}|photo-\d{1,18}|upload-[0-9a-f]{32})$/;
+const LARGEST = 64 * 1024 * 1024; // bytes, as in api.py
+const find = (selector) => document.querySelector(selector);
+
+let asked = null; // the look that was asked for last
+let last = null; // the section that is on the page
+
+function wanted() {
+  const look = location.hash.slice(1);
+  return LOOK.test(look) ? look : null;
+}
+
+function ask(look) {
+  const field = find("#look textarea, #look input");
+  asked = look;
+  busy(true);
+  field.value = look;
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+}
+
+function busy(on) {
+  document.body.classList.toggle("busy", on);
+  find("#view")?.setAttribute("aria-busy", String(on));
+}
+
+function notice(text) {
+  const place = find("#notice");
+  place.hidden = !text;
+  place.textContent = text;
+}
+
+let wall = null; // the wall to go back to
+const anyWall = () => `wall-${Math.floor(Math.random() * 1_000_000)}`;
+
+function go(look) {
+  notice("");
+  if (look !== wanted()) location.hash = look; // and that asks
+  else if (look !== last?.dataset.look) ask(look);
+  else busy(false);
+}
+
+// Gradio has put a new view in place.
+function shown(section) {
+  const look = section.dataset.look;
+  if (asked === null) {
+    // The first view is a wall of the server's choice; the address may want something else.
+    if (wanted() && wanted() !== look) return ask(wanted());
+    history.replaceState(null, "", `#${look}`);
+  } else if (look !== asked) {
+    return; // an answer that was overtaken by the next question
+  } else {
+    scrollTo({ top: 0 });
+    section.querySelector("h1")?.focus({ preventScroll: true });
+  }
+  busy(false);
+  if (look.startsWith("wall-")) wall = look;
+  document.title = `${section.dataset.title} · mocosearch`;
+}
+
+async function search(file) {
+  if (file.size > LARGEST) return notice("This file is larger than 64 MB: choose a smaller copy of the picture.");
+  notice("");
+  busy(true);
+  try {
+    const answer = await fetch("/api/queries", { method: "POST", body: file });
+    const { look, detail } = await answer.json();
+    if (answer.ok) return go(look);
+    notice(detail);
+  } catch {
+    notice("The server does not answer. Is `mocosearch serve` still running?");
+  }
+  busy(false);
+}
+
+function searchFirstOf(files) {
+  const file = [...files].find((each) => each.type.startsWith("image/")) ?? files[0];
+  if (file) search(file);
+  else notice("Drop a picture file: addresses of pictures are not fetched.");
+}
+
+addEventListener("hashchange", () => {
+  const look = wanted();
+  if (look) ask(look);
+  else go(wall ?? anyWall());
+});
+
+document.addEventListener("click", (event) => {
+  if (event.target.closest("#surprise")) return go(anyWall());
+  const link = event.target.closest('a[href^="#"]');
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault(); // the page has a base address, which would turn this into a reload
+  go(link.getAttribute("href").slice(1) || (wall ?? anyWall()));
+});
+
+document.addEventListener("change", (event) => {
+  if (event.target.id !== "picture") return;
+  searchFirstOf(event.target.files);
+  event.target.value = ""; // so that the same file can be chosen again
+});
+
+document.addEventListener("paste", (event) => {
+  const files = event.clipboardData?.files ?? [];
+  if (files.length) searchFirstOf(files);
+});
+
+let inside = 0; // dragenter and dragleave come for every element on the way
+function cover(change) {
+  inside = Math.max(0, change ? inside + change : 0);
+  find("#drop").hidden = inside === 0;
+}
+document.addEventListener("dragenter", () => cover(1));
+document.addEventListener("dragleave", () => cover(-1));
+document.addEventListener("dragover", (event) => event.preventDefault());
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  cover(0);
+  searchFirstOf(event.dataTransfer.files);
+});
+
+new MutationObserver(() => {
+  const section = find("#view #shown");
+  if (!section || section === last) return;
+  last = section;
+  shown(section);
+}).observe(document.body, { childList: true, subtree: true });

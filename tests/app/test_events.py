@@ -1,0 +1,53 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mocosearch_app.events import is_plain_event
+
+EVENT = {"data": ["photo-1"], "event_data": None, "fn_index": 1, "trigger_id": 3, "session_hash": "qxeo4e"}
+NESTED = st.recursive(
+    st.none() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+)
+
+
+def accepts(**changes: Any) -> bool:
+    return is_plain_event(json.dumps({**EVENT, **changes}).encode())
+
+
+def test_what_the_page_sends_is_let_through() -> None:
+    assert accepts()
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"path": "http://127.0.0.1:1/secret", "meta": {"_type": "gradio.FileData"}},
+        {"path": "/etc/passwd", "url": None, "meta": {"_type": "gradio.FileData"}},
+        ["photo-1"],
+        {},
+    ],
+)
+def test_data_that_could_claim_to_be_a_file_is_refused(claim: Any) -> None:
+    assert not accepts(data=[claim])
+
+
+@given(st.lists(NESTED, min_size=1), st.sampled_from(["event_data", "fn_index", "trigger_id", "session_hash"]))
+def test_nothing_nested_gets_through_in_any_place(value: list[Any], place: str) -> None:
+    assert not accepts(**{place: value})
+    assert not accepts(data=[value])
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"[]", b"null", b"{", b'"data"', b"\xff\xfe", b"[" * 2000, b'{"fn_index": 1}', b'{"data": "photo-1"}'],
+)
+def test_what_is_no_event_is_refused(body: bytes) -> None:
+    assert not is_plain_event(body)
+
+
+def test_long_texts_and_unknown_keys_are_refused() -> None:
+    assert not accepts(data=["x" * 201])
+    assert not accepts(batched=True)
+    assert not accepts(simple_format=True)

@@ -1,0 +1,212 @@
+"""The guard around a small application that answers everything: what reaches it and what does not."""
+
+import asyncio
+import base64
+import hashlib
+import json
+import re
+from typing import Any
+from urllib.parse import unquote
+
+import httpx
+import pytest
+from mocosearch_app.guard import Guard
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.types import Receive, Scope, Send
+
+SCRIPT = 'window.x = {"a": 1};\n'
+PAGE = f"<head><script>{SCRIPT}</script><script type='module' src='./x.js'></script></head>"
+EVENT = {"data": ["photo-1"], "fn_index": 1, "session_hash": "abc"}
+
+
+async def echo(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer with what arrived: a page at /, else the request as JSON."""
+    request = Request(scope, receive)
+    if request.url.path == "/":
+        response: Response = HTMLResponse(PAGE)
+    else:
+        seen = {"query": request.url.query, "headers": dict(request.headers), "body": (await request.body()).decode()}
+        response = Response(json.dumps(seen), headers={"access-control-allow-origin": "*"})
+    await response(scope, receive, send)
+
+
+def ask(method: str, path: str, *, host: str = "127.0.0.1:7860", **options: Any) -> httpx.Response:
+    async def request() -> httpx.Response:
+        transport = httpx.ASGITransport(Guard(echo))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as client:
+            options["headers"] = {"host": host, **options.get("headers", {})}
+            return await client.request(method, path, **options)
+
+    return asyncio.run(request())
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1:7860", "localhost:7860", "LOCALHOST", "[::1]:7860", "127.0.0.1"])
+def test_the_names_of_this_machine_are_answered(host: str) -> None:
+    assert ask("GET", "/healthz", host=host).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("evil.example:7860", "127.0.0.1.evil.example", "localhost.evil.example", "evil.example#localhost"),
+        *("", "0.0.0.0:7860", "localhost@evil.example", "127.0.0.1:7860:80", "[::1", "localhost:99999999"),
+    ],
+)
+def test_any_other_host_is_refused(host: str) -> None:
+    assert ask("GET", "/", host=host).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"origin": "http://evil.example"},
+        {"origin": "null"},
+        {"origin": "http://127.0.0.1:9999"},
+        {"origin": "https://127.0.0.1:7860"},
+        {"origin": "http://localhost:7860"},
+        {"sec-fetch-site": "cross-site"},
+        {"sec-fetch-site": "same-site"},
+    ],
+)
+@pytest.mark.parametrize(("method", "path"), [("POST", "/api/queries"), ("GET", "/thumbnails/1-ab.webp")])
+def test_requests_made_by_another_page_are_refused(method: str, path: str, headers: dict[str, str]) -> None:
+    assert ask(method, path, headers=headers).status_code == 403
+
+
+def test_the_page_itself_and_programs_without_an_origin_are_let_through() -> None:
+    own = {"origin": "http://127.0.0.1:7860", "sec-fetch-site": "same-origin"}
+    assert ask("POST", "/api/queries", headers=own).status_code == 200
+    assert ask("POST", "/api/queries").status_code == 200
+
+
+def test_a_link_from_elsewhere_may_open_the_page_and_nothing_else() -> None:
+    link = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    assert ask("GET", "/", headers=link).status_code == 200
+    assert ask("GET", "/thumbnails/1-ab.webp", headers=link).status_code == 403
+    assert ask("GET", "/", headers={**link, "sec-fetch-dest": "iframe"}).status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/file=/etc/passwd",
+        "/file=http://127.0.0.1:1/",
+        "/gradio_api/file=/etc/passwd",
+        "/gradio_api/file%3D/etc/passwd",
+        "/gradio_api/file/etc/passwd",
+        "/gradio_api/proxy=http://127.0.0.1:1/",
+        "/gradio_api/upload_progress",
+        "/gradio_api/info",
+        "/gradio_api/runs",
+        "/gradio_api/deep_link",
+        "/gradio_api/heartbeat/abc",
+        "/gradio_api/stream/a/1/2/playlist.m3u8",
+        "/config",
+        "/monitoring",
+        "/login",
+        "/svelte/x.js",
+        "/docs",
+        "/openapi.json",
+        "//healthz",
+        "/healthz/",
+        "/HEALTHZ",
+        "/assets/../healthz",
+        "/assets/..%2f..%2f..%2fetc%2fpasswd",
+        "/assets/%2e%2e/%2e%2e/etc/passwd",
+        "/assets/..\\..\\etc\\passwd",
+        "/thumbnails/..%2f..%2fcatalog.sqlite",
+        "/thumbnails/../key.webp",
+        "/thumbnails/1-ab.webp%00.png",
+        "/page/..%2fpage.py",
+        "/page/page.css/",
+        "/%2e%2e/etc/passwd",
+        "/.mocosearch/catalog.sqlite",
+        "/" + "a" * 10_000,
+    ],
+)
+def test_addresses_the_page_does_not_use_do_not_exist(path: str) -> None:
+    async def request() -> int:  # as raw bytes: a client would tidy the path up
+        status = 0
+
+        async def send(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b""}
+
+        scope = {
+            "type": "http",
+            "method": "GET",
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": [(b"host", b"127.0.0.1:7860")],
+        }
+        await Guard(echo)(scope, receive, send)
+        return status
+
+    assert asyncio.run(request()) == 404
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        *((method, "/healthz") for method in ("POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE")),
+        *(("POST", f"/gradio_api/{name}") for name in ("upload", "run/look", "api/look", "call/look", "cancel")),
+        ("GET", "/api/queries"),
+        ("GET", "/gradio_api/queue/join"),
+        ("POST", "/"),
+    ],
+)
+def test_methods_the_page_does_not_use_do_not_exist(method: str, path: str) -> None:
+    assert ask(method, path).status_code == 404
+
+
+def test_a_plain_event_arrives_unchanged() -> None:
+    answer = ask("POST", "/gradio_api/queue/join?", json=EVENT)
+    assert json.loads(answer.json()["body"]) == EVENT
+
+
+def test_an_event_with_a_file_in_it_and_one_without_end_are_refused() -> None:
+    claim = {"path": "http://127.0.0.1:1/", "meta": {"_type": "gradio.FileData"}}
+    assert ask("POST", "/gradio_api/queue/join", json={**EVENT, "data": [claim]}).status_code == 400
+    assert ask("POST", "/gradio_api/queue/join", content=b" " * 5000).status_code == 413
+
+
+def test_headers_that_claim_another_address_do_not_arrive() -> None:
+    claims = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
+    seen = ask("GET", "/healthz", headers=claims).json()["headers"]
+    assert not claims.keys() & seen.keys()
+
+
+def test_every_answer_says_how_it_may_be_used() -> None:
+    for answer in (ask("GET", "/"), ask("GET", "/healthz"), ask("GET", "/nowhere"), ask("GET", "/", host="evil")):
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cross-origin-resource-policy"] == "same-origin"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "access-control-allow-origin" not in answer.headers
+        policy = answer.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe-eval" not in policy
+
+
+def test_only_the_inline_scripts_of_the_page_may_run() -> None:
+    policy = ask("GET", "/").headers["content-security-policy"]
+    match = re.search(r"script-src ([^;]*)", policy)
+    assert match
+    digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
+    assert match[1].split() == ["'self'", f"'sha256-{digest}'"]
+
+
+def test_a_refusal_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    ask("GET", "/file=http://evil%0Aexample/" + "x" * 1000, headers={"origin": "http://127.0.0.1:7860"})
+    (record,) = caplog.records
+    assert record.getMessage().startswith("Refused GET /file=")
+    assert "\n" not in record.getMessage()
+    assert len(record.getMessage()) < 300
