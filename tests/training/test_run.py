@@ -1,0 +1,219 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from mocosearch.encoder import load_encoder
+from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, TrainingStopped
+from mocosearch.recipes import Recipe
+from mocosearch.training import run as run_module
+from mocosearch.training.run import Run, new_run, resumed_run
+from mocosearch.training.run_folder import latest_unfinished
+
+STEPS = 12  # 4 epochs of 3 steps
+
+
+def make(photos: Path, recipe: Recipe, folder: Path, minutes: float | None = None) -> Run:
+    return new_run(
+        photos, recipe, recipe_name="demo", folder=folder, minutes=minutes, pack_folder=folder.parent / "pack"
+    )
+
+
+def losses(folder: Path) -> list[tuple[int, float]]:
+    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    return [(row["step"], row["loss"]) for row in rows]
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    from safetensors.torch import load_file
+
+    return load_file(folder / "encoder" / "model.safetensors")
+
+
+def train(run: Run, *, stop_after: int | None = None) -> Path:
+    taken: list[int] = []
+    return run.train(on_step=lambda report: taken.append(report.step), stop=lambda: taken[-1] == stop_after)
+
+
+@pytest.fixture
+def finished(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> Path:
+    train(make(photos, tiny_recipe, tmp_path / "straight"))
+    return tmp_path / "straight"
+
+
+def test_a_finished_run_holds_a_usable_encoder_and_every_step(finished: Path, photos: Path) -> None:
+    encoder = load_encoder(finished)
+    assert encoder.dim == 512
+    assert encoder.card.photos == 24
+    assert encoder.card.steps == STEPS
+    assert [step for step, _ in losses(finished)] == list(range(1, STEPS + 1))
+    assert all(np.isfinite(loss) for _, loss in losses(finished))
+    frozen = [json.loads(line)["path"] for line in (finished / "photos.jsonl").read_text().splitlines()]
+    assert frozen == sorted(path.name for path in photos.iterdir())
+    assert json.loads((finished / "run.json").read_text())["total_steps"] == STEPS
+
+
+def test_training_reduces_the_loss(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    longer = tiny_recipe.model_copy(update={"schedule": tiny_recipe.schedule.model_copy(update={"epochs": 25})})
+    train(make(photos, longer, tmp_path / "run"))
+    values = [loss for _, loss in losses(tmp_path / "run")]
+    assert np.mean(values[-10:]) < np.mean(values[15:25]) - 0.1  # once the queue holds real keys
+
+
+def test_two_runs_give_the_same_bits(finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    train(make(photos, tiny_recipe, tmp_path / "again"))
+    assert losses(tmp_path / "again") == losses(finished)
+    for name, tensor in weights(finished).items():
+        assert torch.equal(weights(tmp_path / "again")[name], tensor), name
+
+
+@pytest.mark.parametrize("stop_after", [1, 5, 11])
+def test_a_stopped_run_resumes_bit_for_bit(
+    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path, stop_after: int
+) -> None:
+    folder = tmp_path / "stopped"
+    with pytest.raises(Interrupted, match=rf"after step {stop_after} of {STEPS}.*--resume") as stopped:
+        train(make(photos, tiny_recipe, folder), stop_after=stop_after)
+    assert stopped.value.exit_code == 130
+    assert not (folder / "encoder").exists()
+    assert latest_unfinished(tmp_path, photos) == folder
+    train(resumed_run(folder))
+    assert losses(folder) == losses(finished)
+    for name, tensor in weights(finished).items():
+        assert torch.equal(weights(folder)[name], tensor), name
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from mocosearch.training import run
+run.CHECKPOINT_SECONDS = 0  # a checkpoint every step
+steps = []
+def on_step(report):
+    steps.append(report.step)
+    if report.step == 6:
+        os.kill(os.getpid(), signal.SIGKILL)
+run.resumed_run(Path(sys.argv[1])).train(on_step=on_step)
+"""
+
+
+def test_a_killed_run_resumes_bit_for_bit(finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    folder = tmp_path / "killed"
+    with pytest.raises(Interrupted):
+        train(make(photos, tiny_recipe, folder), stop_after=2)
+    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
+    killed = subprocess.run([sys.executable, "-c", KILLED, folder], check=False, env=environment)
+    assert killed.returncode == -signal.SIGKILL
+    assert losses(folder)[-1][0] == 6  # step 6 is in the metrics, its checkpoint is not: the resumed run repeats it
+    train(resumed_run(folder))
+    assert losses(folder) == losses(finished)
+    for name, tensor in weights(finished).items():
+        assert torch.equal(weights(folder)[name], tensor), name
+
+
+def test_only_the_newest_checkpoints_are_kept(
+    photos: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "CHECKPOINT_SECONDS", 0)
+    train(make(photos, tiny_recipe, tmp_path / "run"))
+    names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
+    assert names == ["step-00000011.pt", "step-00000012.pt"]
+
+
+def test_minutes_become_a_number_of_steps_once(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    endless = tiny_recipe.model_copy(update={"schedule": tiny_recipe.schedule.model_copy(update={"epochs": 100_000})})
+    run = make(photos, endless, tmp_path / "run", minutes=0.1)
+    assert run.seconds_per_step is not None
+    assert 1 <= run.total_steps < 300_000
+    assert run.total_steps * run.seconds_per_step <= 6.0
+    with pytest.raises(Interrupted):
+        train(run, stop_after=1)
+    assert resumed_run(tmp_path / "run").total_steps == run.total_steps
+
+
+def test_resuming_what_cannot_be_resumed_is_an_error_and_changes_nothing(
+    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    with pytest.raises(BadCheckpoint, match="is finished; its encoder is"):
+        resumed_run(finished)
+    with pytest.raises(BadCheckpoint, match="holds no training run"):
+        resumed_run(tmp_path / "nowhere")
+    with pytest.raises(BadCheckpoint, match="no unfinished run"):
+        latest_unfinished(tmp_path, photos)
+    started = tmp_path / "started"
+    run = make(photos, tiny_recipe, started)
+    with pytest.raises(BadCheckpoint, match="no checkpoint to resume from"):
+        train(resumed_run(started))
+    with pytest.raises(Interrupted):
+        train(run, stop_after=4)
+    checkpoint = next((started / "checkpoints").iterdir())
+    whole = checkpoint.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], b"\x00" * 1000):
+        checkpoint.write_bytes(damaged)
+        with pytest.raises(BadCheckpoint, match="damaged"):
+            train(resumed_run(started))
+    checkpoint.write_bytes(whole)
+    (started / "run.json").write_text('{"format": 1')
+    with pytest.raises(BadCheckpoint, match="damaged"):
+        resumed_run(started)
+    (started / "run.json").write_text('{"format": 99}')
+    with pytest.raises(BadCheckpoint, match="newer version"):
+        resumed_run(started)
+
+
+def test_a_checkpoint_that_would_run_code_is_refused(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(make(photos, tiny_recipe, folder), stop_after=1)
+
+    class Malicious:
+        def __reduce__(self) -> tuple[object, tuple[str]]:
+            return os.system, (f"touch {tmp_path / 'executed'}",)
+
+    torch.save({"format": 1, "step": 1, "method": Malicious()}, next((folder / "checkpoints").iterdir()))
+    with pytest.raises(BadCheckpoint):
+        train(resumed_run(folder))
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_photo_that_changed_since_the_start_is_named(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(make(photos, tiny_recipe, folder), stop_after=1)
+    (photos / "03.png").write_bytes((photos / "04.png").read_bytes() + b" ")
+    resumed_run(folder)  # its pixels are still in the pack
+    (tmp_path / "pack" / "pack.sqlite").unlink()
+    with pytest.raises(BadCheckpoint, match=r"1 photos .* 03.png among them"):
+        resumed_run(folder)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(
+    photos: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_module, "CHECKPOINT_SECONDS", 0)
+    wild = tiny_recipe.model_copy(update={"optimizer": tiny_recipe.optimizer.model_copy(update={"lr": 1e30})})
+    run = make(photos, wild, tmp_path / "run")
+    with pytest.raises(TrainingStopped, match=r"The loss became .* at step \d+"):
+        train(run)
+    assert not (tmp_path / "run" / "encoder").exists()
+    assert list((tmp_path / "run" / "checkpoints").glob("*.pt"))
+
+
+def test_too_few_photos_leave_no_run_behind(tmp_path: Path, photos: Path, tiny_recipe: Recipe) -> None:
+    for path in sorted(photos.iterdir())[7:]:
+        path.write_text("not an image")
+    with pytest.raises(NoPhotos, match="at least 8 photos that can be read; found 7"):
+        make(photos, tiny_recipe, tmp_path / "run")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(NoPhotos, match="holds no photos"):
+        make(empty, tiny_recipe, tmp_path / "run")
+    with pytest.raises(NoPhotos, match="no folder"):
+        make(tmp_path / "missing", tiny_recipe, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
