@@ -75,9 +75,7 @@ class ExactSearch:
             file.write(footer + struct.pack("<I", zlib.crc32(footer)))
 
     @classmethod
-    def load(
-        cls, path: Path, dim: int, identity: bytes, generation: int, change: int
-    ) -> "ExactSearch | None":
+    def load(cls, path: Path, dim: int, identity: bytes, generation: int, change: int) -> "ExactSearch | None":
         """Read what `save` wrote; None when it is missing, damaged, or made from something else."""
         try:
             file = path.open("rb")
@@ -95,6 +93,15 @@ class ExactSearch:
         search = cls(dim)
         search._index = index
         return search
+
+
+def is_of(path: Path, identity: bytes, generation: int, change: int) -> bool:
+    """Tell, by its footer alone, whether the search file at `path` was made from this."""
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        footer = _read_footer(file)
+    return footer is not None and footer[:3] == (identity, generation, change)
 
 
 def damaged(path: Path) -> bool:

@@ -99,6 +99,4 @@ def not_writable(folder: Path) -> NotWritable:
 
 def storage_failed(folder: Path, reason: str) -> StorageFailed:
     """Return the error that says that the disk of `folder` failed with `reason`."""
-    return StorageFailed(
-        f"The disk of {shown(folder)} failed ({reason}): check the drive and its connection."
-    )
+    return StorageFailed(f"The disk of {shown(folder)} failed ({reason}): check the drive and its connection.")

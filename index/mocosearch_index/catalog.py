@@ -132,9 +132,7 @@ class Catalog:
 
     def skip_reasons(self) -> dict[str, int]:
         """Return how many skipped files have each reason, the most frequent first."""
-        statement = (
-            "SELECT reason, count(*) FROM photo WHERE state = 'skipped' GROUP BY reason ORDER BY 2 DESC, 1"
-        )
+        statement = "SELECT reason, count(*) FROM photo WHERE state = 'skipped' GROUP BY reason ORDER BY 2 DESC, 1"
         return dict(self._all(statement))
 
     def row_of(self, photo_id: int) -> int:
@@ -160,9 +158,7 @@ class Catalog:
 
     def rows_in_use(self) -> Int64:
         """Return all rows of the vector file that belong to a photo, ascending."""
-        return np.array(
-            self._all("SELECT row FROM photo WHERE row IS NOT NULL ORDER BY row"), np.int64
-        ).ravel()
+        return np.array(self._all("SELECT row FROM photo WHERE row IS NOT NULL ORDER BY row"), np.int64).ravel()
 
     @contextmanager
     def commit(self) -> Iterator["Commit"]:
@@ -220,18 +216,14 @@ class Commit:
         for photo in photos:
             row = self.row_count + self._rows_added
             size = photo.width, photo.height
-            self._put(
-                photo.stamp, photo.content_hash, *size, photo.taken_at, "indexed", row, None, None, None
-            )
+            self._put(photo.stamp, photo.content_hash, *size, photo.taken_at, "indexed", row, None, None, None)
             self._rows_added += 1
 
     def skipped(self, photos: Iterable[SkippedPhoto]) -> None:
         """Enter files that could not be embedded; what was known of an earlier content is dropped."""
         for photo in photos:
             detail = photo.detail.encode("utf-8", "backslashreplace").decode()
-            self._put(
-                photo.stamp, None, None, None, None, "skipped", None, photo.reason, detail, photo.decoder
-            )
+            self._put(photo.stamp, None, None, None, None, "skipped", None, photo.reason, detail, photo.decoder)
 
     def missing(self, ids: Iterable[int]) -> None:
         """Note that the files of these photos are gone."""

@@ -120,9 +120,7 @@ class CatalogFile:
         # With the log a commit syncs once and readers never wait. FULL: a commit survives lost power.
         self.connection.execute("PRAGMA synchronous = FULL")
         mode = "wal" if write_ahead else "delete"
-        self.connection.execute(
-            f"PRAGMA journal_mode = {mode}"
-        )  # keeps the old mode where `mode` cannot work
+        self.connection.execute(f"PRAGMA journal_mode = {mode}")  # keeps the old mode where `mode` cannot work
 
     def _open_for_reading(self) -> None:
         try:
@@ -217,9 +215,7 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
         isolation_level=None,  # transactions are begun and ended in plain sight
         check_same_thread=False,  # the Catalog lets one thread in at a time
     )
-    connection.text_factory = lambda data: data.decode(
-        "utf-8", "backslashreplace"
-    )  # damaged text is still shown
+    connection.text_factory = lambda data: data.decode("utf-8", "backslashreplace")  # damaged text is still shown
     connection.create_function("checksum", -1, checksum, deterministic=True)
     return connection
 
@@ -238,9 +234,7 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> None:
         )
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if version < 1 or application != APPLICATION_ID:
-        raise NotAnIndex(
-            f"{shown(path)} is not a catalog of mocosearch: move it away and index the photos again."
-        )
+        raise NotAnIndex(f"{shown(path)} is not a catalog of mocosearch: move it away and index the photos again.")
 
 
 def _beside(path: Path, end: str) -> Path:

@@ -26,7 +26,7 @@ from mocosearch_index.errors import (
     IndexExists,
     NotAnIndex,
 )
-from mocosearch_index.open_files import CATALOG, OpenFiles, acquire_writer_lock, vector_path
+from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, vector_path
 from mocosearch_index.paths import shown
 from mocosearch_index.records import (
     EmbeddedPhoto,
@@ -39,6 +39,11 @@ from mocosearch_index.records import (
     SkippedPhoto,
 )
 from mocosearch_index.vectors import Float16, Int64, VectorFile
+
+
+def is_index(folder: Path) -> bool:
+    """Tell whether `folder` holds an index."""
+    return (folder / CATALOG).exists()
 
 
 class ImageIndex:
@@ -69,10 +74,8 @@ class ImageIndex:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         lock = acquire_writer_lock(folder)
         try:
-            if (folder / CATALOG).exists():
-                raise IndexExists(
-                    f"There is an index in {shown(folder)} already: update it, or delete the folder."
-                )
+            if is_index(folder):
+                raise IndexExists(f"There is an index in {shown(folder)} already: update it, or delete the folder.")
             identity = secrets.token_bytes(16)
             VectorFile.create(vector_path(folder, 1), encoder.dim, identity)
             # The catalog comes last: with it the index is there.
@@ -85,7 +88,7 @@ class ImageIndex:
     @classmethod
     def open(cls, folder: Path, *, writable: bool = False) -> Self:
         """Open the index in `folder`; NotAnIndex, DamagedIndex, NewerFormat, IndexLocked, NotWritable."""
-        if not (folder / CATALOG).exists():
+        if not is_index(folder):
             raise NotAnIndex(f"There is no index in {shown(folder)}: make one with `mocosearch index`.")
         if not writable:
             return cls(folder, None)
@@ -103,6 +106,16 @@ class ImageIndex:
             self._replaced.close()
         if self._lock is not None:
             self._lock.release()
+
+    def discard(self) -> None:
+        """Close, and remove what the index wrote, and its folder when nothing else is in it."""
+        self._require_writer()
+        self.close()
+        for pattern in FILES:
+            for path in self.folder.glob(pattern):
+                path.unlink()
+        with suppress(OSError):  # not empty
+            self.folder.rmdir()
 
     def __enter__(self) -> Self:
         return self
@@ -221,9 +234,7 @@ class ImageIndex:
             vectors[part] = block
         return changes.ids, vectors
 
-    def search(
-        self, queries: Float32, k: int, *, exclude: Collection[int] = ()
-    ) -> list[list[tuple[int, float]]]:
+    def search(self, queries: Float32, k: int, *, exclude: Collection[int] = ()) -> list[list[tuple[int, float]]]:
         """Return for each query (q, dim) its k nearest indexed photos as (id, cosine), best first.
 
         `exclude`: ids to leave out. ValueError for a wrong shape, a query not finite or all zeros, k < 1.

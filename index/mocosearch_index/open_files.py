@@ -13,6 +13,7 @@ from mocosearch_index.search_cache import SearchCache
 from mocosearch_index.vectors import VectorFile
 
 CATALOG = "catalog.sqlite"
+FILES = (f"{CATALOG}*", "vectors-*.f16", "exact-*.faiss", "lock")  # patterns of all that an index writes
 
 
 def vector_path(folder: Path, generation: int) -> Path:

@@ -36,7 +36,9 @@ class SearchCache:
             self._current(change)
 
     def save(self, change: int) -> None:
-        """Write the file, so that the next process need not make the structure; DiskFull."""
+        """Write the file, unless it is there, so that the next process need not make the structure; DiskFull."""
+        if ann.is_of(self.path, self._library.identity, self._library.generation, change):
+            return
         search = self._current(change)
         with self._lock.shared():
             search.save(self.path, self._library.identity, self._library.generation, self._change)

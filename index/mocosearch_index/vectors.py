@@ -84,9 +84,7 @@ class VectorFile:
     def check_length(self, rows: int) -> None:
         """Raise DamagedIndex when the file is too short to hold `rows` rows."""
         if os.fstat(self._file.fileno()).st_size < self._offset(rows):
-            raise DamagedIndex(
-                f"{shown(self.path)} is shorter than the {rows} vectors it should hold: {REBUILD}"
-            )
+            raise DamagedIndex(f"{shown(self.path)} is shorter than the {rows} vectors it should hold: {REBUILD}")
 
     def append(self, vectors: Float16, after: int) -> None:
         """Write `vectors` (n, dim) as rows `after`, `after` + 1, ..., over anything there, and sync."""
@@ -146,9 +144,7 @@ class VectorFile:
             data = os.pread(self._file.fileno(), span * self._row.itemsize, self._offset(first))
             records = np.frombuffer(data.ljust(span * self._row.itemsize, b"\0"), self._row)
             wanted = records[rows[start:stop] - first]
-            sums = [
-                _checksum(*pair) for pair in zip(wanted["vector"], rows[start:stop].tolist(), strict=True)
-            ]
+            sums = [_checksum(*pair) for pair in zip(wanted["vector"], rows[start:stop].tolist(), strict=True)]
             yield slice(start, stop), wanted["vector"], wanted["crc"] == np.array(sums, np.uint32)
             start = stop
 

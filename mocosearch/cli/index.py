@@ -1,8 +1,139 @@
 """`mocosearch index`."""
 
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import click
+
+from mocosearch.cli.main import INTERRUPTED
+from mocosearch.cli.stop_signal import stop_on_signals
+
+if TYPE_CHECKING:
+    from mocosearch.library import Library, Progress, UpdateReport
+
+SKIPS_UNDER_STRICT = 3
+_LISTED = 10  # skipped files named after an update; `status` names more
 
 
 @click.command("index")
-def command() -> None:
-    """Not written yet."""
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--encoder",
+    metavar="E",
+    help="A run folder, an encoder folder, a checkpoint file, or the name of a download.  "
+    "[default: the one in the index, else the encoder that was trained last]",
+)
+@click.option(
+    "--index-dir",
+    type=click.Path(path_type=Path),
+    help="Keep the index here, for a DIR that cannot be written to.  [default: DIR/.mocosearch]",
+)
+@click.option("--prune", is_flag=True, help="Photos may be gone, however many they are.")
+@click.option("--strict", is_flag=True, help="Exit with 3 when a file of the library cannot be read.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bool, strict: bool, as_json: bool) -> int:
+    """Embed every photo below DIR; run it again whenever the folder has changed.
+
+    Only new and changed photos are embedded. What is done is saved every few seconds: after Ctrl-C, a crash or a
+    full disk the next run goes on from there. A file that cannot be read is skipped and listed by `status`.
+    """
+    from mocosearch.library import Library
+
+    library, why = Library.open_or_create(folder, encoder, index_dir)
+    with library:
+        own = library.index.encoder
+        click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)
+        with stop_on_signals("Saving what is done") as stop, _bar() as on_progress:
+            report = library.update(progress=on_progress, stop=stop, prune=prune)
+        _remember(library, index_dir)
+        counts = library.index.counts()
+        if as_json:
+            click.echo(json.dumps(_as_json(library, report, counts), indent=2))
+        else:
+            _print(library, report, counts)
+    if report.stopped:
+        left = "run the same command again to go on."
+        click.echo(f"Stopped. {counts['indexed']:,} photos are in the index; {left}", err=True)
+        return INTERRUPTED
+    if report.kept and not report.found:
+        return 1
+    return SKIPS_UNDER_STRICT if strict and counts["skipped"] else 0
+
+
+@contextmanager
+def _bar() -> Iterator[Callable[["Progress"], None]]:
+    """Yield the callback of an update; on a terminal it moves a bar with photos, rate and time left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    rate = TextColumn("{task.fields[rate]}")
+    columns = (TextColumn("Embedding"), BarColumn(24), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=None, rate="")
+
+        def show(progress: "Progress") -> None:
+            speed = bar.tasks[0].speed
+            rate = "" if speed is None else f"{speed:,.1f} photos/s"
+            bar.update(task, completed=progress.done, total=progress.total, rate=rate)
+
+        yield show
+
+
+def _remember(library: "Library", index_dir: Path | None) -> None:
+    from mocosearch.user_folders import remember_index_folder, set_last_library
+
+    set_last_library(library.root)
+    if index_dir is not None:
+        remember_index_folder(library.root, index_dir)
+
+
+def _print(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> None:
+    from mocosearch_index.paths import printable, shown
+
+    for skip in report.skipped[:_LISTED]:
+        click.echo(f"Skipped  '{printable(skip.stamp.path)}': {skip.reason}, {skip.detail}", err=True)
+    if len(report.skipped) > _LISTED:
+        click.echo(f"Skipped  {len(report.skipped) - _LISTED:,} more: see `mocosearch status`", err=True)
+    for path in report.unreadable:
+        click.echo(f"Skipped  '{printable(path)}': it cannot be looked at; what is known of it stays", err=True)
+    if report.kept:
+        click.echo(
+            f"Kept     {report.kept:,} photos that are gone from {shown(library.root)}: connect the drive they are on, "
+            "or run again with --prune if they were deleted.",
+            err=True,
+        )
+    details = {
+        "new or changed": report.embedded,
+        "unchanged": report.unchanged,
+        "back again": report.returned,
+        "gone": report.missing,
+        "skipped": counts["skipped"],
+    }
+    words = ", ".join(f"{count:,} {name}" for name, count in details.items() if count)
+    click.echo(f"{counts['indexed']:,} photos of {shown(library.root)} are in the index ({words})")
+
+
+def _as_json(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> dict[str, object]:
+    own = library.index.encoder
+    return {
+        "root": str(library.root),
+        "index": str(library.index.folder),
+        "encoder": {"fingerprint": own.fingerprint, "dim": own.dim, "description": own.description},
+        "counts": counts,
+        **{
+            name: getattr(report, name)
+            for name in ("found", "new", "embedded", "unchanged", "returned", "missing", "kept", "stopped")
+        },
+        "skipped": [
+            {"path": os.fsdecode(skip.stamp.path), "reason": skip.reason, "detail": skip.detail}
+            for skip in report.skipped
+        ],
+        "unreadable": [os.fsdecode(path) for path in report.unreadable],
+    }

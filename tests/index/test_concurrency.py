@@ -74,9 +74,7 @@ def test_without_refresh_a_search_stays_as_it_was(folder: Path, index: ImageInde
         assert len(reader.search(query, 5)[0]) == 2
 
 
-def test_searches_from_many_threads_while_another_refreshes_are_all_right(
-    folder: Path, index: ImageIndex
-) -> None:
+def test_searches_from_many_threads_while_another_refreshes_are_all_right(folder: Path, index: ImageIndex) -> None:
     index.commit(batch(0, 200))
     paths = [found.stamp.path for found in batch(0, 200)]
     stop = threading.Event()

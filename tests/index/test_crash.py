@@ -35,9 +35,7 @@ def test_a_writer_killed_at_any_moment_loses_at_most_the_commit_it_was_in(folder
     moments = random.Random(1)
     first, size, stored = 0, 40, 0
     for _ in range(8):
-        last = kill_a_writer(
-            folder, first, size, after=moments.uniform(0, 0.03), commits=moments.randint(1, 3)
-        )
+        last = kill_a_writer(folder, first, size, after=moments.uniform(0, 0.03), commits=moments.randint(1, 3))
         with ImageIndex.open(folder) as reader:
             stored = reader.counts()["indexed"]
             assert reader.verify() == []
@@ -87,11 +85,7 @@ def test_power_lost_while_the_log_was_written_leaves_a_whole_number_of_commits(h
         log.write_bytes(whole[:length])
         vectors.write_bytes(rows)
         (last / "catalog.sqlite-shm").unlink(missing_ok=True)
-        commits = (
-            max(number for number, size in enumerate(lengths) if size <= length)
-            if length >= lengths[0]
-            else 0
-        )
+        commits = max(number for number, size in enumerate(lengths) if size <= length) if length >= lengths[0] else 0
         with ImageIndex.open(last) as reader:
             assert_stored(reader, versions_after(commits))
         with ImageIndex.open(last, writable=True) as index:
@@ -139,9 +133,7 @@ def test_what_a_kill_left_of_a_creation_is_no_hindrance(folder: Path) -> None:
     assert not list(folder.glob(".*.partial"))
 
 
-def test_a_search_file_of_commits_that_lost_power_took_back_is_not_believed(
-    folder: Path, tmp_path: Path
-) -> None:
+def test_a_search_file_of_commits_that_lost_power_took_back_is_not_believed(folder: Path, tmp_path: Path) -> None:
     with ImageIndex.create(folder, root=tmp_path, encoder=ENCODER) as index:
         index.commit(batch(1, 7))
     shutil.copytree(folder, tmp_path / "before")

@@ -144,9 +144,7 @@ def test_a_changed_number_in_the_catalog_is_found(stored: Path) -> None:
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize(
-    "column", ["change = 9", "row_count = 3", "dim = 23", "root = x'00'", "generation = 2"]
-)
+@pytest.mark.parametrize("column", ["change = 9", "row_count = 3", "dim = 23", "root = x'00'", "generation = 2"])
 def test_a_changed_number_about_the_whole_is_found_on_opening(stored: Path, column: str) -> None:
     with sqlite3.connect(stored / CATALOG) as connection:
         connection.execute(f"UPDATE library SET {column}")

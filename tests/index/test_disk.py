@@ -37,9 +37,7 @@ def fill(disk: Path, leave: int) -> Path:
 
 
 @pytest.mark.parametrize("leave", [0, 4096, 8192, 16384, 65536, 200_000])
-def test_a_full_disk_keeps_what_was_committed_and_goes_on_when_there_is_space(
-    small_disk: Path, leave: int
-) -> None:
+def test_a_full_disk_keeps_what_was_committed_and_goes_on_when_there_is_space(small_disk: Path, leave: int) -> None:
     folder = small_disk / ".mocosearch"
     with ImageIndex.create(folder, root=small_disk, encoder=ENCODER) as index:
         index.commit(batch(0, 20))
@@ -112,9 +110,7 @@ def test_an_index_in_a_read_only_folder_can_be_read(small_disk: Path, tmp_path: 
     index = ImageIndex.create(folder, root=small_disk, encoder=ENCODER)
     index.commit(batch(0, 5))
     index.commit(batch(1, 5))
-    if (
-        killed
-    ):  # the last commits are in the log only, and the file that is shared by readers and writers is gone
+    if killed:  # the last commits are in the log only, and the file that is shared by readers and writers is gone
         copy = tmp_path / "copy"
         shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*-shm"))
         index.close()

@@ -175,9 +175,7 @@ def test_zero_neighbors_are_refused(index: ImageIndex) -> None:
 
 
 @pytest.mark.parametrize("bad", [np.full(DIM, np.nan), np.ones(DIM - 1), np.zeros(DIM), np.ones((1, DIM))])
-def test_a_senseless_vector_is_refused_and_nothing_of_its_commit_stays(
-    index: ImageIndex, bad: np.ndarray
-) -> None:
+def test_a_senseless_vector_is_refused_and_nothing_of_its_commit_stays(index: ImageIndex, bad: np.ndarray) -> None:
     wrong = EmbeddedPhoto(FileStamp(DOG, 1, 1), b"", 1, 1, None, bad.astype(np.float32))
     with pytest.raises(ValueError, match="vector"):
         index.commit([photo(CAT), wrong])
@@ -271,6 +269,30 @@ def test_an_index_made_anew_is_picked_up_unless_its_encoder_differs(folder: Path
     with pytest.raises(EncoderMismatch, match="0123456789abcdef before, ffffffffffffffff now"):
         reader.refresh()
     reader.close()
+
+
+def test_a_discarded_index_leaves_nothing_of_its_own(folder: Path, index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    index.save_search_file()
+    (folder / "notes.txt").write_text("mine")
+    index.discard()
+    assert [path.name for path in folder.iterdir()] == ["notes.txt"]
+    (folder / "notes.txt").unlink()
+    ImageIndex.create(folder, root=folder.parent, encoder=ENCODER).discard()
+    assert not folder.exists()
+
+
+def test_the_search_file_is_written_only_when_something_changed(folder: Path, index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    index.save_search_file()
+    [path] = folder.glob("*.faiss")
+    written = path.stat().st_ino
+    index.save_search_file()
+    assert path.stat().st_ino == written
+    index.commit([photo(DOG)])
+    assert not path.exists()
+    index.save_search_file()
+    assert path.exists()
 
 
 def test_the_size_on_disk_counts_every_file(folder: Path, index: ImageIndex) -> None:

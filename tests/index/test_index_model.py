@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from mocosearch_index.image_index import ImageIndex
 
-PATHS = st.sampled_from(
-    [b"a.jpg", b"b/c.jpg", b"\xff\xfe.jpg", b"new\nline.jpg", b"x" * 255, "ä😀.jpg".encode()]
-)
+PATHS = st.sampled_from([b"a.jpg", b"b/c.jpg", b"\xff\xfe.jpg", b"new\nline.jpg", b"x" * 255, "ä😀.jpg".encode()])
 
 
 class Library(RuleBasedStateMachine):

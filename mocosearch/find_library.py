@@ -1,0 +1,55 @@
+"""Where the index of a folder is, and which library is meant when none is named."""
+
+from pathlib import Path
+
+from mocosearch_index.image_index import is_index
+from mocosearch_index.paths import shown
+
+from mocosearch import user_folders
+from mocosearch.errors import NoLibrary
+
+FOLDER = ".mocosearch"
+
+
+def index_folder(root: Path, index_dir: Path | None = None) -> Path:
+    """Return the folder of the index of `root` (which may be that folder itself); NoLibrary."""
+    if index_dir is not None:
+        if not is_index(index_dir):
+            raise NoLibrary(f"There is no index in {shown(index_dir)}: check --index-dir, or run `mocosearch index`.")
+        return index_dir
+    found = _index_folder(root)
+    if found is None:
+        raise NoLibrary(f"{shown(root)} has no index: run `mocosearch index` on it first, or name another folder.")
+    return found
+
+
+def has_index(root: Path, index_dir: Path | None = None) -> bool:
+    """Tell whether `index_folder` finds one."""
+    return _index_folder(root) is not None if index_dir is None else is_index(index_dir)
+
+
+def library_in_use(named: Path | None = None) -> tuple[Path, str]:
+    """Return the index folder of the library that is meant, and why it is this one, in words; NoLibrary.
+
+    Without a name: the library of the current folder or of a folder above it, else the one indexed last.
+    """
+    if named is not None:
+        return index_folder(named), "as named"
+    here = Path.cwd()
+    for folder in (here, *here.parents):
+        found = _index_folder(folder)
+        if found is not None:
+            return found, "of the current folder" if folder == here else "of a folder above the current one"
+    last = user_folders.last_library()
+    if last is None:
+        raise NoLibrary("No library here, and none was indexed before: run `mocosearch index DIR`, or name a folder.")
+    found = _index_folder(last)
+    if found is None:
+        raise NoLibrary(f"The library indexed last, {shown(last)}, is gone: connect its drive, or name another.")
+    return found, "indexed last"
+
+
+def _index_folder(root: Path) -> Path | None:
+    elsewhere = user_folders.index_folder_of(root)
+    places = (root / FOLDER, root, *([] if elsewhere is None else [elsewhere]))
+    return next((place for place in places if is_index(place)), None)

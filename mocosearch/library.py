@@ -1,0 +1,345 @@
+"""Library: a folder of photos, the encoder that sees them and their ImageIndex. The one door for commands and page."""
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from mocosearch_index.errors import EncoderMismatch, IndexExists, NotWritable
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.paths import printable, shown
+from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Photo, SkippedPhoto
+from PIL import Image
+
+from mocosearch import scan
+from mocosearch.errors import NoEncoder, NoPhotos, PhotoGone
+from mocosearch.find_library import FOLDER, has_index, index_folder
+from mocosearch.images.decode import Undecodable, decoder_capabilities
+from mocosearch.images.walk import find_photos
+from mocosearch.user_folders import current_encoder
+
+if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
+    from mocosearch.embed import Embedding
+    from mocosearch.encoder import Encoder
+
+COMMIT_SECONDS = 5.0  # what a kill can cost
+_ENCODER = "encoder"
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A photo that was found; `score` is the cosine."""
+
+    photo: Photo
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an update is: photos `done` of `total` to embed, `skipped` of the done ones."""
+
+    done: int
+    total: int
+    skipped: int
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateReport:
+    """What an update found and did. `kept`: photos that are gone but stay, for it looks like a lost drive."""
+
+    found: int
+    new: int
+    embedded: int
+    unchanged: int
+    returned: int
+    missing: int
+    kept: int
+    skipped: list[SkippedPhoto]
+    unreadable: list[bytes]  # folders and files that could not be looked at; what is known below them stays
+    stopped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LibraryStatus:
+    """What a library holds. `size_on_disk` in bytes, with the encoder."""
+
+    root: Path
+    folder: Path
+    encoder: EncoderIdentity
+    counts: dict[str, int]
+    skip_reasons: dict[str, int]
+    skipped: list[Photo]
+    size_on_disk: int
+
+
+class Library:
+    """An open library. Searching is safe from many threads."""
+
+    def __init__(self, index: ImageIndex) -> None:
+        """Use `create` or `open`."""
+        self.index = index
+        self._fresh = False  # made just now: an update that finds no photo takes it back
+
+    @classmethod
+    def create(cls, root: Path, encoder: "Encoder", index_dir: Path | None = None) -> Self:
+        """Make a library without photos in `root`/.mocosearch or in `index_dir`, with a copy of the encoder."""
+        folder = root / FOLDER if index_dir is None else index_dir
+        try:
+            library = cls(ImageIndex.create(folder, root=root, encoder=_identity(encoder)))
+        except NotWritable as error:
+            remedy = "change its permissions, or put the index elsewhere with --index-dir."
+            raise NotWritable(f"Cannot write to {shown(folder)}: {remedy}") from error
+        library._fresh = True
+        try:
+            library.keep_encoder(encoder)
+        except BaseException:
+            library.discard()
+            raise
+        return library
+
+    @classmethod
+    def open(cls, root: Path, index_dir: Path | None = None, writable: bool = False) -> Self:
+        """Open the library of `root`, or the one whose index is in `index_dir`; NoLibrary."""
+        index = ImageIndex.open(index_folder(root, index_dir), writable=writable)
+        if index_dir is not None and index.root.resolve() != root.resolve():
+            index.close()
+            raise IndexExists(
+                f"{shown(index_dir)} holds the index of {shown(index.root)}, not of {shown(root)}: "
+                "name another --index-dir."
+            )
+        return cls(index)
+
+    @classmethod
+    def open_or_create(cls, root: Path, encoder: str | None = None, index_dir: Path | None = None) -> tuple[Self, str]:
+        """Open the library of `root` for writing or make one; also tell, in words, why it has this encoder.
+
+        `encoder`: anything `load_encoder` takes; None: the one in the index, else the one trained last.
+        NoPhotos, NoEncoder, EncoderMismatch.
+        """
+        from mocosearch.encoder import load_encoder
+
+        if has_index(root, index_dir):
+            library = cls.open(root, index_dir, writable=True)
+            if encoder is not None:
+                library.keep_encoder(load_encoder(encoder))
+            return library, "recorded in the index"
+        if next(find_photos(root), None) is None:  # said before an encoder is asked for
+            raise _no_photos(root)
+        if encoder is not None:
+            return cls.create(root, load_encoder(encoder), index_dir), "as named"
+        current = current_encoder()
+        if current is None or not current.exists():
+            gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
+            raise NoEncoder(
+                f"There is no encoder yet{gone}: make one with `mocosearch train {shown(root)}`, or name a file, a "
+                "folder or a download such as `--encoder moco-v2-800ep`."
+            )
+        return cls.create(root, load_encoder(current), index_dir), "trained last"
+
+    @property
+    def root(self) -> Path:
+        """The folder of the photos."""
+        return self.index.root
+
+    @cached_property
+    def encoder(self) -> "Encoder":
+        """The library's own copy of its encoder; NoEncoder, EncoderMismatch."""
+        from mocosearch.encoder import load_encoder
+
+        folder = self.index.folder / _ENCODER
+        if not folder.exists():
+            raise NoEncoder(f"The encoder is missing in {shown(folder)}: index again with --encoder naming it.")
+        encoder = load_encoder(folder)
+        self.check_encoder(encoder)
+        return encoder
+
+    def check_encoder(self, encoder: "Encoder") -> None:
+        """Raise EncoderMismatch unless `encoder` made the vectors of this library."""
+        own = self.index.encoder
+        if encoder.fingerprint != own.fingerprint:
+            raise EncoderMismatch(
+                f"The index in {shown(self.index.folder)} was made with encoder {own.fingerprint} "
+                f"({own.description}), not with {encoder.fingerprint} ({_identity(encoder).description}): "
+                "leave out --encoder, or delete that folder and index again."
+            )
+
+    def keep_encoder(self, encoder: "Encoder") -> None:
+        """Put a copy of the encoder into the library, unless it is there; EncoderMismatch."""
+        from mocosearch.encoder import save_encoder
+
+        self.check_encoder(encoder)
+        folder = self.index.folder / _ENCODER
+        if not folder.exists():
+            state = {f"backbone.{name}": tensor for name, tensor in encoder.network.state_dict().items()}
+            save_encoder(folder, state, encoder.card, encoder.preprocessing)
+
+    def discard(self) -> None:
+        """Close the library and remove its index and encoder; the photos stay."""
+        folder = self.index.folder / _ENCODER
+        if folder.exists():
+            shutil.rmtree(folder)
+        self.index.discard()
+
+    def close(self) -> None:
+        """Close the index."""
+        self.index.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ---- looking
+
+    def query(self, image: Image.Image, k: int) -> list[Hit]:
+        """Return the k photos most similar to `image` (RGB, upright), best first."""
+        return self._hits(self.index.search(self.encoder.embed_image(image)[None], k)[0])
+
+    def similar(self, photo_id: int, k: int) -> list[Hit]:
+        """Return the k photos most similar to a photo of the library, itself left out. Loads no torch."""
+        return self._hits(self.index.search(self.index.vectors([photo_id]), k, exclude=[photo_id])[0])
+
+    def original(self, photo_id: int) -> Path:
+        """Return the absolute path of a photo's file; UnknownPhoto, PhotoGone."""
+        path = self._path(self.index.photo(photo_id).path)
+        if not path.is_file():
+            raise PhotoGone(f"{shown(path)} is gone: run `mocosearch index` to bring the library up to date.")
+        return path
+
+    def status(self) -> LibraryStatus:
+        """Return what the library holds."""
+        index = self.index
+        skipped = sorted(index.photos("skipped"), key=lambda photo: photo.path)
+        return LibraryStatus(
+            self.root,
+            index.folder,
+            index.encoder,
+            index.counts(),
+            index.skip_reasons(),
+            skipped,
+            index.size_on_disk(),
+        )
+
+    def _hits(self, found: Iterable[tuple[int, float]]) -> list[Hit]:
+        return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
+
+    def _path(self, relative: bytes) -> Path:
+        return self.root.absolute() / os.fsdecode(relative)
+
+    # ---- keeping it true
+
+    def update(
+        self,
+        progress: Callable[[Progress], None] | None = None,
+        stop: Callable[[], bool] | None = None,
+        *,
+        prune: bool = False,
+    ) -> UpdateReport:
+        """Bring the index up to date with the folder: embed what is new or changed, note what is gone.
+
+        Commits every few seconds, and before it ends for `stop()` or KeyboardInterrupt. When all photos are gone,
+        or very many at once, they are kept unless `prune`. NoPhotos, DiskFull (all that was committed is kept).
+        """
+        fresh, self._fresh = self._fresh, False
+        found = scan.look(self.root)
+        known = self.index.known()
+        plan = scan.plan(found, known, decoder=decoder_capabilities(), prune=prune)
+        if plan.missing or plan.returned:
+            self.index.commit(missing=plan.missing, returned=plan.returned)
+        work = _Work(self.index, len(plan.to_embed), progress or (lambda _: None), stop or (lambda: False))
+        if plan.to_embed:
+            self._embed(plan.to_embed, work)
+        if not known and not work.embedded and not work.stopped:
+            if fresh:
+                self.discard()
+            raise _no_photos(self.root, work.skipped)
+        self.index.save_search_file()
+        return UpdateReport(
+            found=len(found.files),
+            new=plan.new,
+            embedded=work.embedded,
+            unchanged=plan.unchanged,
+            returned=len(plan.returned),
+            missing=len(plan.missing),
+            kept=len(plan.kept),
+            skipped=work.skipped,
+            unreadable=found.unreadable,
+            stopped=work.stopped,
+        )
+
+    def _embed(self, stamps: list[FileStamp], work: "_Work") -> None:
+        from mocosearch.embed import embed_photos
+
+        photos = ((stamp, self._path(stamp.path)) for stamp in stamps)
+        with closing(embed_photos(photos, self.encoder)) as results:
+            try:
+                for stamp, result in results:
+                    work.add(stamp, result)
+                    if work.stopped:
+                        break
+            except KeyboardInterrupt:
+                work.commit()
+                raise
+        work.commit()
+
+
+def _no_photos(root: Path, skipped: Sequence[SkippedPhoto] = ()) -> NoPhotos:
+    if not skipped:
+        return NoPhotos(f"There are no photos in {shown(root)}: put some there, or name another folder.")
+    first = skipped[0]
+    example = f"'{printable(first.stamp.path)}': {first.reason}, {first.detail}"
+    return NoPhotos(
+        f"None of the {len(skipped)} image files in {shown(root)} can be read ({example}): add photos that can."
+    )
+
+
+@dataclass
+class _Work:
+    """The results of an update on their way into the index."""
+
+    index: ImageIndex
+    total: int
+    progress: Callable[[Progress], None]
+    stop: Callable[[], bool]
+    embedded: int = 0
+    skipped: list[SkippedPhoto] = field(default_factory=list)
+    stopped: bool = False
+    _photos: list[EmbeddedPhoto] = field(default_factory=list)
+    _skips: list[SkippedPhoto] = field(default_factory=list)
+    _committed_at: float = field(default_factory=time.monotonic)
+
+    def add(self, stamp: FileStamp, result: "Embedding | Undecodable") -> None:
+        """Take one result; commit when the last commit is a while ago."""
+        if isinstance(result, Undecodable):
+            skip = SkippedPhoto(stamp, result.reason, result.detail, decoder_capabilities())
+            self._skips.append(skip)
+            self.skipped.append(skip)
+        else:
+            facts = result.content_hash, result.width, result.height, result.taken_at
+            self._photos.append(EmbeddedPhoto(stamp, *facts, result.vector))
+            self.embedded += 1
+        if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
+            self.commit()
+        self.progress(Progress(self.embedded + len(self.skipped), self.total, len(self.skipped)))
+        self.stopped = self.stop()
+
+    def commit(self) -> None:
+        """Make durable what has come so far."""
+        if self._photos or self._skips:
+            self.index.commit(self._photos, self._skips)
+            self._photos, self._skips = [], []
+        self._committed_at = time.monotonic()
+
+
+def _identity(encoder: "Encoder") -> EncoderIdentity:
+    card = encoder.card
+    photos = f" ({card.photos:,} photos)" if card.photos else ""
+    trained_on = printable(os.fsencode(card.trained_on))
+    words = f"{card.architecture}, trained with {card.recipe} on {trained_on}{photos}"
+    return EncoderIdentity(encoder.fingerprint, encoder.dim, words)
