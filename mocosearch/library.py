@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import time
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -13,21 +11,20 @@ from typing import TYPE_CHECKING, Self
 from mocosearch_index.errors import EncoderMismatch, IndexExists, NotWritable
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.paths import printable, shown
-from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Photo, SkippedPhoto
+from mocosearch_index.records import EncoderIdentity, Photo
 from PIL import Image
 
-from mocosearch import scan
 from mocosearch.errors import NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
-from mocosearch.images.decode import Undecodable, decoder_capabilities
 from mocosearch.images.walk import find_photos
+from mocosearch.update import Progress, UpdateReport, no_photos, run_update
 from mocosearch.user_folders import current_encoder
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
-    from mocosearch.embed import Embedding
     from mocosearch.encoder import Encoder
 
-COMMIT_SECONDS = 5.0  # what a kill can cost
+__all__ = ["Hit", "Library", "LibraryStatus", "Progress", "UpdateReport"]
+
 _ENCODER = "encoder"
 
 
@@ -37,31 +34,6 @@ class Hit:
 
     photo: Photo
     score: float
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an update is: photos `done` of `total` to embed, `skipped` of the done ones."""
-
-    done: int
-    total: int
-    skipped: int
-
-
-@dataclass(frozen=True, slots=True)
-class UpdateReport:
-    """What an update found and did. `kept`: photos that are gone but stay, for it looks like a lost drive."""
-
-    found: int
-    new: int
-    embedded: int
-    unchanged: int
-    returned: int
-    missing: int
-    kept: int
-    skipped: list[SkippedPhoto]
-    unreadable: list[bytes]  # folders and files that could not be looked at; what is known below them stays
-    stopped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +93,15 @@ class Library:
         `encoder`: anything `load_encoder` takes; None: the one in the index, else the one trained last.
         NoPhotos, NoEncoder, EncoderMismatch.
         """
-        from mocosearch.encoder import load_encoder
-
         if has_index(root, index_dir):
             library = cls.open(root, index_dir, writable=True)
             if encoder is not None:
-                library.keep_encoder(load_encoder(encoder))
+                library._keep_or_close(encoder)
             return library, "recorded in the index"
         if next(find_photos(root), None) is None:  # said before an encoder is asked for
-            raise _no_photos(root)
+            raise no_photos(root)
         if encoder is not None:
-            return cls.create(root, load_encoder(encoder), index_dir), "as named"
+            return cls.create(root, _load(encoder), index_dir), "as named"
         current = current_encoder()
         if current is None or not current.exists():
             gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
@@ -139,7 +109,7 @@ class Library:
                 f"There is no encoder yet{gone}: make one with `mocosearch train {shown(root)}`, or name a file, a "
                 "folder or a download such as `--encoder moco-v2-800ep`."
             )
-        return cls.create(root, load_encoder(current), index_dir), "trained last"
+        return cls.create(root, _load(current), index_dir), "trained last"
 
     @property
     def root(self) -> Path:
@@ -149,12 +119,10 @@ class Library:
     @cached_property
     def encoder(self) -> "Encoder":
         """The library's own copy of its encoder; NoEncoder, EncoderMismatch."""
-        from mocosearch.encoder import load_encoder
-
         folder = self.index.folder / _ENCODER
         if not folder.exists():
             raise NoEncoder(f"The encoder is missing in {shown(folder)}: index again with --encoder naming it.")
-        encoder = load_encoder(folder)
+        encoder = _load(folder)
         self.check_encoder(encoder)
         return encoder
 
@@ -177,6 +145,13 @@ class Library:
         if not folder.exists():
             state = {f"backbone.{name}": tensor for name, tensor in encoder.network.state_dict().items()}
             save_encoder(folder, state, encoder.card, encoder.preprocessing)
+
+    def _keep_or_close(self, encoder: str) -> None:
+        try:
+            self.keep_encoder(_load(encoder))
+        except BaseException:
+            self.close()
+            raise
 
     def discard(self) -> None:
         """Close the library and remove its index and encoder; the photos stay."""
@@ -207,7 +182,7 @@ class Library:
 
     def original(self, photo_id: int) -> Path:
         """Return the absolute path of a photo's file; UnknownPhoto, PhotoGone."""
-        path = self._path(self.index.photo(photo_id).path)
+        path = self.root.absolute() / os.fsdecode(self.index.photo(photo_id).path)
         if not path.is_file():
             raise PhotoGone(f"{shown(path)} is gone: run `mocosearch index` to bring the library up to date.")
         return path
@@ -229,9 +204,6 @@ class Library:
     def _hits(self, found: Iterable[tuple[int, float]]) -> list[Hit]:
         return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
 
-    def _path(self, relative: bytes) -> Path:
-        return self.root.absolute() / os.fsdecode(relative)
-
     # ---- keeping it true
 
     def update(
@@ -247,94 +219,18 @@ class Library:
         or very many at once, they are kept unless `prune`. NoPhotos, DiskFull (all that was committed is kept).
         """
         fresh, self._fresh = self._fresh, False
-        found = scan.look(self.root)
-        known = self.index.known()
-        plan = scan.plan(found, known, decoder=decoder_capabilities(), prune=prune)
-        if plan.missing or plan.returned:
-            self.index.commit(missing=plan.missing, returned=plan.returned)
-        work = _Work(self.index, len(plan.to_embed), progress or (lambda _: None), stop or (lambda: False))
-        if plan.to_embed:
-            self._embed(plan.to_embed, work)
-        if not known and not work.embedded and not work.stopped:
+        try:
+            return run_update(self.index, lambda: self.encoder, progress, stop, prune=prune)
+        except NoPhotos:
             if fresh:
                 self.discard()
-            raise _no_photos(self.root, work.skipped)
-        self.index.save_search_file()
-        return UpdateReport(
-            found=len(found.files),
-            new=plan.new,
-            embedded=work.embedded,
-            unchanged=plan.unchanged,
-            returned=len(plan.returned),
-            missing=len(plan.missing),
-            kept=len(plan.kept),
-            skipped=work.skipped,
-            unreadable=found.unreadable,
-            stopped=work.stopped,
-        )
-
-    def _embed(self, stamps: list[FileStamp], work: "_Work") -> None:
-        from mocosearch.embed import embed_photos
-
-        photos = ((stamp, self._path(stamp.path)) for stamp in stamps)
-        with closing(embed_photos(photos, self.encoder)) as results:
-            try:
-                for stamp, result in results:
-                    work.add(stamp, result)
-                    if work.stopped:
-                        break
-            except KeyboardInterrupt:
-                work.commit()
-                raise
-        work.commit()
+            raise
 
 
-def _no_photos(root: Path, skipped: Sequence[SkippedPhoto] = ()) -> NoPhotos:
-    if not skipped:
-        return NoPhotos(f"There are no photos in {shown(root)}: put some there, or name another folder.")
-    first = skipped[0]
-    example = f"'{printable(first.stamp.path)}': {first.reason}, {first.detail}"
-    return NoPhotos(
-        f"None of the {len(skipped)} image files in {shown(root)} can be read ({example}): add photos that can."
-    )
+def _load(encoder: str | Path) -> "Encoder":
+    from mocosearch.encoder import load_encoder
 
-
-@dataclass
-class _Work:
-    """The results of an update on their way into the index."""
-
-    index: ImageIndex
-    total: int
-    progress: Callable[[Progress], None]
-    stop: Callable[[], bool]
-    embedded: int = 0
-    skipped: list[SkippedPhoto] = field(default_factory=list)
-    stopped: bool = False
-    _photos: list[EmbeddedPhoto] = field(default_factory=list)
-    _skips: list[SkippedPhoto] = field(default_factory=list)
-    _committed_at: float = field(default_factory=time.monotonic)
-
-    def add(self, stamp: FileStamp, result: "Embedding | Undecodable") -> None:
-        """Take one result; commit when the last commit is a while ago."""
-        if isinstance(result, Undecodable):
-            skip = SkippedPhoto(stamp, result.reason, result.detail, decoder_capabilities())
-            self._skips.append(skip)
-            self.skipped.append(skip)
-        else:
-            facts = result.content_hash, result.width, result.height, result.taken_at
-            self._photos.append(EmbeddedPhoto(stamp, *facts, result.vector))
-            self.embedded += 1
-        if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
-            self.commit()
-        self.progress(Progress(self.embedded + len(self.skipped), self.total, len(self.skipped)))
-        self.stopped = self.stop()
-
-    def commit(self) -> None:
-        """Make durable what has come so far."""
-        if self._photos or self._skips:
-            self.index.commit(self._photos, self._skips)
-            self._photos, self._skips = [], []
-        self._committed_at = time.monotonic()
+    return load_encoder(encoder)
 
 
 def _identity(encoder: "Encoder") -> EncoderIdentity:

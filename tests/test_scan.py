@@ -1,0 +1,105 @@
+"""What an update has to do, from what was found and what is known."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from mocosearch_index.records import FileStamp, KnownFile
+
+from mocosearch.errors import NoPhotos
+from mocosearch.scan import Found, look, plan
+
+DECODER = "decoder 1"
+
+
+def stamp(name: bytes, mtime_ns: int = 0) -> FileStamp:
+    return FileStamp(name, 100, mtime_ns)
+
+
+def known(*names: bytes, **changes: object) -> dict[bytes, KnownFile]:
+    files = {}
+    for number, name in enumerate(names, 1):
+        files[name] = replace(KnownFile(number, stamp(name), "indexed", None, None), **changes)
+    return files
+
+
+def found(*names: bytes) -> Found:
+    return Found([stamp(name) for name in names], [])
+
+
+def numbered(count: int) -> list[bytes]:
+    return [b"%d.jpg" % number for number in range(count)]
+
+
+def test_new_and_changed_files_are_embedded_and_unchanged_ones_are_not() -> None:
+    there = Found([stamp(b"a"), stamp(b"b", mtime_ns=1), stamp(b"c"), FileStamp(b"d", 101, 0)], [])
+    result = plan(there, known(b"a", b"b", b"d"), decoder=DECODER, prune=False)
+    assert [file.path for file in result.to_embed] == [b"b", b"c", b"d"]
+    assert (result.new, result.unchanged) == (1, 1)
+    assert result.missing == result.kept == result.returned == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "decoder", "again"),
+    [
+        ("truncated", DECODER, False),
+        ("truncated", "decoder 0", True),
+        ("io", DECODER, True),
+        ("permission", DECODER, True),
+    ],
+)
+def test_a_skipped_file_is_tried_again_when_it_could_turn_out_otherwise(reason: str, decoder: str, again: bool) -> None:
+    for state in ("skipped", "missing"):
+        before = known(b"a", state=state, reason=reason, decoder=decoder)
+        result = plan(found(b"a"), before, decoder=DECODER, prune=False)
+        assert bool(result.to_embed) == again
+        assert result.returned == ([1] if state == "missing" and not again else [])
+
+
+def test_a_missing_file_that_is_back_unchanged_returns_and_a_changed_one_is_embedded() -> None:
+    there = Found([stamp(b"a"), stamp(b"b", mtime_ns=5)], [])
+    result = plan(there, known(b"a", b"b", state="missing"), decoder=DECODER, prune=False)
+    assert result.returned == [1]
+    assert [file.path for file in result.to_embed] == [b"b"]
+
+
+def test_files_that_are_gone_are_missing_once() -> None:
+    before = known(b"a", b"b") | known(b"c", state="missing")
+    result = plan(found(b"a"), before, decoder=DECODER, prune=False)
+    assert result.missing == [2]
+
+
+@pytest.mark.parametrize(
+    ("stay", "of", "kept"),
+    [(0, 3, True), (0, 300, True), (270, 400, True), (280, 400, False), (1, 101, False), (1, 102, True)],
+)
+def test_all_or_very_many_gone_at_once_are_kept_unless_that_is_meant(stay: int, of: int, kept: bool) -> None:
+    before = known(*numbered(of))
+    gone = of - stay
+    result = plan(found(*numbered(stay)), before, decoder=DECODER, prune=False)
+    assert (len(result.kept), len(result.missing)) == ((gone, 0) if kept else (0, gone))
+    result = plan(found(*numbered(stay)), before, decoder=DECODER, prune=True)
+    assert (len(result.kept), len(result.missing)) == (0, gone)
+
+
+def test_what_was_missing_before_does_not_count_as_a_loss_of_today() -> None:
+    before = known(*numbered(150)) | known(*(b"old/" + name for name in numbered(500)), state="missing")
+    result = plan(found(*numbered(40)), before, decoder=DECODER, prune=False)
+    assert len(result.kept) == 110
+
+
+def test_what_is_below_a_folder_that_cannot_be_looked_at_is_not_gone() -> None:
+    there = Found([stamp(b"a")], [b"locked", b"b"])
+    before = known(b"a", b"locked/x", b"locked/sub/y", b"locked-not/z", b"b")
+    result = plan(there, before, decoder=DECODER, prune=True)
+    assert result.missing == [4]
+
+
+def test_a_look_at_a_real_folder(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.jpg").write_bytes(b"12345")
+    (tmp_path / "b.txt").write_bytes(b"")
+    [file] = look(tmp_path).files
+    assert (file.path, file.size) == (b"sub/a.jpg", 5)
+    with pytest.raises(NoPhotos):
+        look(tmp_path / "nowhere")
