@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from mocosearch_index.paths import printable
+from mocosearch_index.paths import printable, shown
 from numpy.typing import NDArray
 
 from mocosearch.errors import NoPhotos, NotLabelled
@@ -29,13 +29,12 @@ def find_labelled(root: Path) -> LabelledPhotos:
     class, or when no class has two.
     """
     paths = [stamp.path for stamp in find_photos(root)]
-    shown = printable(os.fsencode(root))
     if not paths:
-        raise NoPhotos(f"No photos in {shown}: name a folder with one folder of photos for each class.")
+        raise NoPhotos(f"No photos in {shown(root)}: name a folder with one folder of photos for each class.")
     folders = [path.rpartition(b"/")[0] for path in paths]
     if loose := folders.count(b""):
         raise NotLabelled(
-            f"{loose} of {len(paths)} photos lie directly in {shown}: sort them into a folder for each class."
+            f"{loose} of {len(paths)} photos lie directly in {shown(root)}: sort them into a folder for each class."
         )
     names = sorted(set(folders))
     number = {name: index for index, name in enumerate(names)}
@@ -47,9 +46,12 @@ def find_labelled(root: Path) -> LabelledPhotos:
 
 def check_classes(labels: NDArray[np.int64], root: Path) -> None:
     """Raise NotLabelled unless there are two classes, and one with two photos."""
-    shown = printable(os.fsencode(root))
     counts = np.unique(labels, return_counts=True)[1]
     if len(counts) < 2:
-        raise NotLabelled(f"All photos of {shown} are of one class: accuracy needs at least two folders of photos.")
+        raise NotLabelled(
+            f"All photos of {shown(root)} are of one class: accuracy needs at least two folders of photos."
+        )
     if counts.max() < 2:
-        raise NotLabelled(f"No class folder of {shown} has two photos, so none can be found by another: add photos.")
+        raise NotLabelled(
+            f"No class folder of {shown(root)} has two photos, so none can be found by another: add photos."
+        )
