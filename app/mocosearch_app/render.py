@@ -36,7 +36,7 @@ def view(shown: View) -> str:
         return _section(str(shown.look), "No photos", _words("No photos here", _why_empty(shown)))
     heading = (
         f'<div class="heading"><h1 tabindex="-1">{_count(shown.photos, "photo")}</h1>'
-        "<p>Click one to find its nearest neighbors, or drop a picture anywhere on the page.</p></div>"
+        '<p>Click one to find its nearest neighbors<span class="wide">, or drop a picture anywhere</span>.</p></div>'
     )
     return _section(str(shown.look), "All photos", heading + _grid(shown))
 
@@ -120,4 +120,6 @@ def _count(number: int, noun: str) -> str:
 
 
 def _time(milliseconds: float) -> str:
+    if milliseconds < 1:
+        return "under 1 ms"
     return f"{milliseconds:.0f} ms" if milliseconds < 1000 else f"{milliseconds / 1000:.1f} s"

@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
-from mocosearch.library import Library
 from mocosearch_index.errors import MocosearchError
 from starlette.types import ASGIApp
 
 from mocosearch.errors import CannotServe
+from mocosearch.library import Library
 from mocosearch_app.api import build_api
 from mocosearch_app.guard import Guard
 from mocosearch_app.page import build_page, mount_page

@@ -1,5 +1,6 @@
 """The layer below the page and the HTTP interface: a look becomes tiles with thumbnails. Knows no gradio."""
 
+import os
 import random
 import threading
 import time
@@ -7,18 +8,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from mocosearch.library import Hit, Library
 from mocosearch_index.errors import MocosearchError, UnknownPhoto
 from mocosearch_index.paths import printable
 from mocosearch_index.records import Photo
 
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable, decode
+from mocosearch.library import Library
 from mocosearch_app.looks import Look, OfPhoto, OfUpload, Wall
-from mocosearch_app.thumbnails import Thumbnails
+from mocosearch_app.thumbnails import SHORT_SIDE, Thumbnails, encode
 from mocosearch_app.uploads import Upload, Uploads
 
 SHOWN = 60  # photos on the wall, and neighbors of a search
+_NOT_THERE = "This photo is not in the library (any more)."
 
 
 class NothingToShow(MocosearchError):
@@ -62,17 +64,18 @@ class SearchService:
         self._uploads = Uploads()
         self._ids: list[int] = []
         self._ids_change: int | None = None
-        self._lock = threading.Lock()  # one thread at a time looks for a changed index, or loads the encoder
+        self._refreshing = threading.Lock()
+        self._loading = threading.Lock()
 
     @property
     def library_name(self) -> str:
         """The name of the library's folder, printable."""
-        return printable(bytes(self._library.root)).rpartition("/")[2] or "/"
+        return self.root.rpartition("/")[2] or "/"
 
     @property
     def root(self) -> str:
         """The path of the library's folder, printable."""
-        return printable(bytes(self._library.root))
+        return printable(os.path.abspath(os.fsencode(self._library.root)))  # noqa: PTH100 - keeps links
 
     def view(self, look: Look) -> View:
         """Answer a look. Raises NothingToShow for an id or an upload that is not known."""
@@ -83,7 +86,7 @@ class SearchService:
             case OfPhoto(photo_id):
                 query = self._tile(self._photo(photo_id))
                 start = time.perf_counter()
-                hits = self._similar(photo_id)
+                hits = self._library.similar(photo_id, SHOWN)
             case OfUpload(token):
                 upload = self._upload(token)
                 query = _upload_tile(look, upload)
@@ -98,8 +101,9 @@ class SearchService:
 
         Raises Undecodable when it is no picture that can be read.
         """
-        decoded = decode(data, short_side=self._short_side())
-        return OfUpload(self._uploads.add(decoded))
+        seen = decode(data, short_side=self._short_side())  # as `index` decodes: the very photo then scores 1
+        sharp = decode(data, short_side=SHORT_SIDE)
+        return OfUpload(self._uploads.add(seen, preview=encode(sharp.image)))
 
     def thumbnail(self, name: str) -> bytes:
         """Return the WebP called `name`; NothingToShow when nothing is called so, or the file is gone."""
@@ -120,7 +124,7 @@ class SearchService:
 
     def load_encoder(self) -> None:
         """Load the encoder now rather than at the first upload."""
-        with self._lock:
+        with self._loading:
             _ = self._library.encoder
 
     def _short_side(self) -> int:
@@ -129,7 +133,7 @@ class SearchService:
 
     def _current_ids(self) -> list[int]:
         """The ids of all indexed photos, after a look whether another process has changed the index."""
-        with self._lock:
+        with self._refreshing:
             index = self._library.index
             index.refresh()
             if index.change != self._ids_change:
@@ -140,20 +144,17 @@ class SearchService:
     def _shuffled(self, ids: list[int], seed: int) -> Iterator[Tile]:
         """Yield up to SHOWN tiles in the order of `seed`, past photos whose files are gone."""
         drawn = random.Random(seed).sample(ids, min(len(ids), 4 * SHOWN))
-        tiles = (self._tile(self._photo(photo_id)) for photo_id in drawn)
+        tiles = (self._tile(self._library.index.photo(photo_id)) for photo_id in drawn)
         return islice((tile for tile in tiles if tile.thumbnail), SHOWN)
 
     def _photo(self, photo_id: int) -> Photo:
         try:
-            return self._library.index.photo(photo_id)
+            photo = self._library.index.photo(photo_id)
         except UnknownPhoto as error:
-            raise NothingToShow("This photo is not in the library (any more).") from error
-
-    def _similar(self, photo_id: int) -> list[Hit]:
-        try:
-            return self._library.similar(photo_id, SHOWN)
-        except UnknownPhoto as error:
-            raise NothingToShow("This photo is not in the library (any more).") from error
+            raise NothingToShow(_NOT_THERE) from error
+        if photo.state != "indexed":
+            raise NothingToShow(_NOT_THERE)
+        return photo
 
     def _upload(self, token: str) -> Upload:
         upload = self._uploads.get(token)

@@ -8,7 +8,6 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from mocosearch.user_folders import cache_folder
 from mocosearch_index.atomic import atomic_write
 from mocosearch_index.errors import DiskFull
 from mocosearch_index.records import Photo
@@ -18,8 +17,9 @@ from mocosearch.images.decode import decode
 from mocosearch_app.private import private_folder
 
 SIDE = 512  # pixels of the longer side: sharp in a row 240 pixels high on a screen of double density
-_SHORT_SIDE = 384  # what is asked of the decoder: enough for SIDE up to an aspect ratio of 4:3
+SHORT_SIDE = 384  # what is asked of the decoder: enough for SIDE up to an aspect ratio of 4:3
 _QUALITY = 80
+_KEY_BYTES = 32
 _NAME = re.compile(r"(?P<id>[0-9a-f]{1,15})-(?P<seal>[0-9a-f]{32})")
 
 
@@ -36,23 +36,20 @@ class Thumbnails:
 
     @classmethod
     def of_library(cls, index_folder: Path) -> "Thumbnails":
-        """Open the thumbnails of the library whose index is in `index_folder`, in the user's cache folder.
+        """Open the thumbnails of the library whose index is in `index_folder`: they lie in a folder there.
 
         Where nothing can be written there, they live in the process's temporary folder.
         """
         try:
-            return cls._inside(cache_folder() / "thumbnails", index_folder)
+            return cls._inside(index_folder)
         except (OSError, DiskFull):
-            return cls._inside(private_folder() / "thumbnails", index_folder)
+            return cls._inside(private_folder())
 
     @classmethod
-    def _inside(cls, parent: Path, index_folder: Path) -> "Thumbnails":
-        parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        secret = _secret(parent / "key")
-        key = hashlib.blake2b(bytes(index_folder.resolve()), key=secret).digest()
-        folder = parent / hashlib.blake2b(key, digest_size=8).hexdigest()
+    def _inside(cls, parent: Path) -> "Thumbnails":
+        folder = parent / "thumbnails"
         folder.mkdir(mode=0o700, exist_ok=True)
-        return cls(folder, key)
+        return cls(folder, _key(folder / "key"))
 
     def name(self, photo: Photo) -> str:
         """Return the name under which the page asks for the thumbnail of `photo`."""
@@ -76,7 +73,7 @@ class Thumbnails:
         stored = self._folder / f"{self._seal(photo)}.webp"
         with suppress(FileNotFoundError):
             return stored.read_bytes()
-        data = encode(decode(original, short_side=_SHORT_SIDE).image)
+        data = encode(decode(original, short_side=SHORT_SIDE).image)
         with suppress(OSError, DiskFull):  # a cache that cannot be written only costs time
             atomic_write(stored, data)
         return data
@@ -96,14 +93,10 @@ def encode(image: Image.Image) -> bytes:
     return data.getvalue()
 
 
-def _secret(path: Path) -> bytes:
-    """Read the key of this user's thumbnails, made once."""
-    try:
-        secret = path.read_bytes()
-    except FileNotFoundError:
-        secret = b""
-    if len(secret) != 32:
-        secret = secrets.token_bytes(32)
-        atomic_write(path, secret)
-        path.chmod(0o600)
-    return secret
+def _key(path: Path) -> bytes:
+    """Read the key of a library's thumbnails, made once."""
+    key = path.read_bytes() if path.exists() else b""
+    if len(key) != _KEY_BYTES:
+        key = secrets.token_bytes(_KEY_BYTES)
+        atomic_write(path, key)
+    return key

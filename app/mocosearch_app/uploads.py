@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from PIL import Image
 
 from mocosearch.images.decode import DecodedImage
-from mocosearch_app.thumbnails import encode
 
 KEPT = 64  # the latest; each takes some hundred kilobytes
 
@@ -30,9 +29,9 @@ class Uploads:
         self._uploads: OrderedDict[str, Upload] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(self, decoded: DecodedImage) -> str:
+    def add(self, decoded: DecodedImage, preview: bytes) -> str:
         """Keep a picture and return its token; the one that was not used for longest may have to go."""
-        upload = Upload(decoded.image, encode(decoded.image), decoded.width, decoded.height)
+        upload = Upload(decoded.image, preview, decoded.width, decoded.height)
         token = secrets.token_hex(16)
         with self._lock:
             self._uploads[token] = upload

@@ -1,6 +1,7 @@
 import hashlib
 import io
 import os
+import shutil
 import stat
 from dataclasses import replace
 from pathlib import Path
@@ -14,11 +15,12 @@ from PIL import Image
 from mocosearch.images.decode import Undecodable
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of the test's own."""
-    monkeypatch.setenv("MOCOSEARCH_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    """The folder of an index."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    return folder
 
 
 def photo_of(path: Path, photo_id: int = 1) -> Photo:
@@ -40,8 +42,8 @@ def original(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_thumbnail_is_small_upright_webp_without_metadata(original: Path, tmp_path: Path) -> None:
-    data = Thumbnails.of_library(tmp_path / "index").get(photo_of(original), original)
+def test_a_thumbnail_is_small_upright_webp_without_metadata(original: Path, index: Path) -> None:
+    data = Thumbnails.of_library(index).get(photo_of(original), original)
     thumbnail = Image.open(io.BytesIO(data))
     assert (thumbnail.format, thumbnail.size) == ("WEBP", (SIDE * 3 // 4, SIDE))
     assert not thumbnail.getexif()
@@ -49,25 +51,25 @@ def test_a_thumbnail_is_small_upright_webp_without_metadata(original: Path, tmp_
     assert b"private" not in data
 
 
-def test_a_small_photo_is_not_enlarged(tmp_path: Path) -> None:
+def test_a_small_photo_is_not_enlarged(tmp_path: Path, index: Path) -> None:
     path = tmp_path / "tile.png"
     Image.new("RGB", (64, 48), "teal").save(path)
-    data = Thumbnails.of_library(tmp_path / "index").get(photo_of(path), path)
+    data = Thumbnails.of_library(index).get(photo_of(path), path)
     assert Image.open(io.BytesIO(data)).size == (64, 48)
 
 
-def test_a_thumbnail_is_made_once_and_kept_for_the_next_process(original: Path, tmp_path: Path) -> None:
+def test_a_thumbnail_is_made_once_and_kept_for_the_next_process(original: Path, index: Path) -> None:
     photo = photo_of(original)
-    first = Thumbnails.of_library(tmp_path / "index")
+    first = Thumbnails.of_library(index)
     data = first.get(photo, original)
     original.unlink()
-    second = Thumbnails.of_library(tmp_path / "index")
+    second = Thumbnails.of_library(index)
     assert second.name(photo) == first.name(photo)
     assert second.get(photo, original) == data
 
 
-def test_a_photo_that_changed_gets_another_thumbnail(original: Path, tmp_path: Path) -> None:
-    thumbnails = Thumbnails.of_library(tmp_path / "index")
+def test_a_photo_that_changed_gets_another_thumbnail(original: Path, index: Path) -> None:
+    thumbnails = Thumbnails.of_library(index)
     before = photo_of(original)
     old = thumbnails.get(before, original)
     Image.new("RGB", (400, 300), "red").save(original)
@@ -77,8 +79,9 @@ def test_a_photo_that_changed_gets_another_thumbnail(original: Path, tmp_path: P
     assert thumbnails.get(after, original) != old
 
 
-def test_a_name_is_good_for_one_photo_of_one_library(original: Path, tmp_path: Path) -> None:
-    mine, other = Thumbnails.of_library(tmp_path / "mine"), Thumbnails.of_library(tmp_path / "other")
+def test_a_name_is_good_for_one_photo_of_one_library(original: Path, tmp_path: Path, index: Path) -> None:
+    (tmp_path / "other").mkdir()
+    mine, other = Thumbnails.of_library(index), Thumbnails.of_library(tmp_path / "other")
     photo = photo_of(original)
     name = mine.name(photo)
     assert mine.photo_id(name) == photo.id
@@ -93,36 +96,32 @@ def test_a_name_that_was_never_given_has_no_photo(name: str) -> None:
     assert Thumbnails.photo_id(name) is None
 
 
-def test_nothing_in_the_cache_tells_a_path_or_is_open_to_others(original: Path, cache: Path, tmp_path: Path) -> None:
-    Thumbnails.of_library(tmp_path / "index").get(photo_of(original), original)
-    files = [path for path in cache.rglob("*") if path.is_file()]
+def test_nothing_that_is_kept_tells_a_path_or_is_open_to_others(original: Path, index: Path) -> None:
+    Thumbnails.of_library(index).get(photo_of(original), original)
+    files = [path for path in index.rglob("*") if path.is_file()]
     assert len(files) == 2  # the key and one thumbnail
-    assert not any("holiday" in str(path.relative_to(cache)) for path in files)
-    (top,) = [path for path in cache.rglob("thumbnails") if path.is_dir()]
-    assert stat.S_IMODE(top.stat().st_mode) == 0o700
+    assert not any("holiday" in str(path.relative_to(index)) for path in files)
+    assert stat.S_IMODE((index / "thumbnails").stat().st_mode) == 0o700
 
 
-def test_without_a_place_for_the_cache_thumbnails_live_in_the_temporary_folder(
-    original: Path, cache: Path, tmp_path: Path
-) -> None:
-    cache.write_text("a file where the folder should be")
-    thumbnails = Thumbnails.of_library(tmp_path / "index")
+def test_without_a_place_beside_the_index_thumbnails_live_in_the_temporary_folder(original: Path, index: Path) -> None:
+    (index / "thumbnails").write_text("a file where the folder should be")
+    thumbnails = Thumbnails.of_library(index)
     assert Image.open(io.BytesIO(thumbnails.get(photo_of(original), original))).format == "WEBP"
     assert any((private.private_folder() / "thumbnails").rglob("*.webp"))
 
 
-def test_a_cache_that_vanished_costs_time_and_nothing_else(original: Path, cache: Path, tmp_path: Path) -> None:
-    thumbnails = Thumbnails.of_library(tmp_path / "index")
-    for path in sorted(cache.rglob("*"), reverse=True):
-        path.unlink() if path.is_file() else path.rmdir()
+def test_thumbnails_that_vanished_cost_time_and_nothing_else(original: Path, index: Path) -> None:
+    thumbnails = Thumbnails.of_library(index)
+    shutil.rmtree(index / "thumbnails")
     assert thumbnails.get(photo_of(original), original).startswith(b"RIFF")
 
 
-def test_an_original_that_is_no_picture_any_more_is_undecodable(original: Path, tmp_path: Path) -> None:
+def test_an_original_that_is_no_picture_any_more_is_undecodable(original: Path, index: Path) -> None:
     photo = photo_of(original)
     original.write_bytes(b"text")
     with pytest.raises(Undecodable):
-        Thumbnails.of_library(tmp_path / "index").get(photo, original)
+        Thumbnails.of_library(index).get(photo, original)
 
 
 def test_the_private_folder_is_private() -> None:

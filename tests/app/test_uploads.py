@@ -1,5 +1,3 @@
-import io
-
 from mocosearch_app.uploads import KEPT, Uploads
 from PIL import Image
 
@@ -12,18 +10,17 @@ def picture(gray: int = 0) -> DecodedImage:
 
 def test_an_upload_keeps_the_picture_a_preview_and_the_size_of_the_original() -> None:
     uploads = Uploads()
-    upload = uploads.get(uploads.add(picture()))
+    upload = uploads.get(uploads.add(picture(), b"WebP"))
     assert upload is not None
     assert (upload.width, upload.height) == (3000, 2000)
-    preview = Image.open(io.BytesIO(upload.preview))
-    assert (preview.format, preview.size) == ("WEBP", (30, 20))
+    assert (upload.image.size, upload.preview) == ((30, 20), b"WebP")
 
 
 def test_the_upload_not_used_for_longest_goes_first() -> None:
     uploads = Uploads()
-    tokens = [uploads.add(picture(gray)) for gray in range(KEPT)]
+    tokens = [uploads.add(picture(gray), b"WebP") for gray in range(KEPT)]
     assert uploads.get(tokens[0]) is not None
-    uploads.add(picture())
+    uploads.add(picture(), b"WebP")
     assert uploads.get(tokens[0]) is not None
     assert uploads.get(tokens[1]) is None
     assert all(uploads.get(token) is not None for token in tokens[2:])
@@ -31,5 +28,5 @@ def test_the_upload_not_used_for_longest_goes_first() -> None:
 
 def test_a_token_is_never_given_twice_even_for_the_same_picture() -> None:
     uploads = Uploads()
-    assert uploads.add(picture()) != uploads.add(picture())
+    assert uploads.add(picture(), b"WebP") != uploads.add(picture(), b"WebP")
     assert uploads.get("0" * 32) is None
