@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Self
 
 from mocosearch_index.errors import EncoderMismatch, IndexExists, NotWritable
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.paths import printable, shown
+from mocosearch_index.paths import shown
 from mocosearch_index.records import EncoderIdentity, Photo
 from PIL import Image
 
@@ -47,6 +47,12 @@ class LibraryStatus:
     skip_reasons: dict[str, int]
     skipped: list[Photo]
     size_on_disk: int
+
+
+def _load(encoder: str | Path) -> "Encoder":
+    from mocosearch.encoder import load_encoder
+
+    return load_encoder(encoder)
 
 
 class Library:
@@ -87,29 +93,35 @@ class Library:
         return cls(index)
 
     @classmethod
-    def open_or_create(cls, root: Path, encoder: str | None = None, index_dir: Path | None = None) -> tuple[Self, str]:
+    def open_or_create(
+        cls,
+        root: Path,
+        encoder: str | None = None,
+        index_dir: Path | None = None,
+        load: Callable[[str | Path], "Encoder"] = _load,
+    ) -> tuple[Self, str]:
         """Open the library of `root` for writing or make one; also tell, in words, why it has this encoder.
 
-        `encoder`: anything `load_encoder` takes; None: the one in the index, else the one trained last.
+        `encoder`: anything `load` takes; None: the one in the index, else the one trained last.
         NoPhotos, NoEncoder, EncoderMismatch.
         """
         if has_index(root, index_dir):
             library = cls.open(root, index_dir, writable=True)
             if encoder is not None:
-                library._keep_or_close(encoder)
+                library._keep_or_close(encoder, load)
             return library, "recorded in the index"
         if next(find_photos(root), None) is None:  # said before an encoder is asked for
             raise no_photos(root)
         if encoder is not None:
-            return cls.create(root, _load(encoder), index_dir), "as named"
+            return cls.create(root, load(encoder), index_dir), "as named"
         current = current_encoder()
         if current is None or not current.exists():
             gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
             raise NoEncoder(
-                f"There is no encoder yet{gone}: make one with `mocosearch train {shown(root)}`, or name a file, a "
-                "folder or a download such as `--encoder moco-v2-800ep`."
+                f"There is no encoder yet{gone}: make one with `mocosearch train`, or name a file, a folder or a "
+                "download with --encoder, such as moco-v2-800ep."
             )
-        return cls.create(root, _load(current), index_dir), "trained last"
+        return cls.create(root, load(current), index_dir), "trained last"
 
     @property
     def root(self) -> Path:
@@ -138,17 +150,14 @@ class Library:
 
     def keep_encoder(self, encoder: "Encoder") -> None:
         """Put a copy of the encoder into the library, unless it is there; EncoderMismatch."""
-        from mocosearch.encoder import save_encoder
-
         self.check_encoder(encoder)
         folder = self.index.folder / _ENCODER
         if not folder.exists():
-            state = {f"backbone.{name}": tensor for name, tensor in encoder.network.state_dict().items()}
-            save_encoder(folder, state, encoder.card, encoder.preprocessing)
+            encoder.save(folder)
 
-    def _keep_or_close(self, encoder: str) -> None:
+    def _keep_or_close(self, encoder: str, load: Callable[[str | Path], "Encoder"]) -> None:
         try:
-            self.keep_encoder(_load(encoder))
+            self.keep_encoder(load(encoder))
         except BaseException:
             self.close()
             raise
@@ -174,7 +183,10 @@ class Library:
 
     def query(self, image: Image.Image, k: int) -> list[Hit]:
         """Return the k photos most similar to `image` (RGB, upright), best first."""
-        return self._hits(self.index.search(self.encoder.embed_image(image)[None], k)[0])
+        vector = self.encoder.embed_image(image)
+        if not vector.any():  # the encoder sees nothing in it, and nothing is like nothing
+            return []
+        return self._hits(self.index.search(vector[None], k)[0])
 
     def similar(self, photo_id: int, k: int) -> list[Hit]:
         """Return the k photos most similar to a photo of the library, itself left out. Loads no torch."""
@@ -227,15 +239,5 @@ class Library:
             raise
 
 
-def _load(encoder: str | Path) -> "Encoder":
-    from mocosearch.encoder import load_encoder
-
-    return load_encoder(encoder)
-
-
 def _identity(encoder: "Encoder") -> EncoderIdentity:
-    card = encoder.card
-    photos = f" ({card.photos:,} photos)" if card.photos else ""
-    trained_on = printable(os.fsencode(card.trained_on))
-    words = f"{card.architecture}, trained with {card.recipe} on {trained_on}{photos}"
-    return EncoderIdentity(encoder.fingerprint, encoder.dim, words)
+    return EncoderIdentity(encoder.fingerprint, encoder.dim, encoder.card.description)

@@ -2,11 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.paths import printable, shown
@@ -98,7 +98,8 @@ def _embed(stamps: list[FileStamp], encoder: "Encoder", work: "_Work") -> None:
 
     root = work.index.root.absolute()
     photos = ((stamp, root / os.fsdecode(stamp.path)) for stamp in stamps)
-    with closing(embed_photos(photos, encoder)) as results:
+    results = cast("Generator[tuple[FileStamp, Embedding | Undecodable]]", embed_photos(photos, encoder))
+    with closing(results):
         try:
             for stamp, result in results:
                 work.add(stamp, result)
@@ -128,9 +129,9 @@ class _Work:
     def add(self, stamp: FileStamp, result: "Embedding | Undecodable") -> None:
         """Take one result; commit when the last commit is a while ago."""
         if isinstance(result, Undecodable):
-            skip = SkippedPhoto(stamp, result.reason, result.detail, decoder_capabilities())
-            self._skips.append(skip)
-            self.skipped.append(skip)
+            self._skip(stamp, result.reason, result.detail)
+        elif not result.vector.any():
+            self._skip(stamp, "featureless", "the encoder sees nothing in it")
         else:
             facts = result.content_hash, result.width, result.height, result.taken_at
             self._photos.append(EmbeddedPhoto(stamp, *facts, result.vector))
@@ -139,6 +140,11 @@ class _Work:
             self.commit()
         self.progress(Progress(self.embedded + len(self.skipped), self.total, len(self.skipped)))
         self.stopped = self.stop()
+
+    def _skip(self, stamp: FileStamp, reason: str, detail: str) -> None:
+        skip = SkippedPhoto(stamp, reason, detail, decoder_capabilities())
+        self._skips.append(skip)
+        self.skipped.append(skip)
 
     def commit(self) -> None:
         """Make durable what has come so far."""

@@ -42,9 +42,10 @@ def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bo
     Only new and changed photos are embedded. What is done is saved every few seconds: after Ctrl-C, a crash or a
     full disk the next run goes on from there. A file that cannot be read is skipped and listed by `status`.
     """
+    from mocosearch.cli.encoders import load_aloud
     from mocosearch.library import Library
 
-    library, why = Library.open_or_create(folder, encoder, index_dir)
+    library, why = Library.open_or_create(folder, encoder, index_dir, load_aloud)
     with library:
         own = library.index.encoder
         click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)

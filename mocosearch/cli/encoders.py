@@ -1,0 +1,31 @@
+"""Loading an encoder in front of a person: what a download is, how large and under what license, then a bar."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mocosearch.downloads import Offer
+    from mocosearch.encoder import Encoder
+
+
+def load_aloud(spec: str | Path) -> "Encoder":
+    """Load any encoder that `mocosearch.encoder.load_encoder` takes."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    from mocosearch.encoder import load_encoder
+
+    columns = (BarColumn(24), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
+        task = bar.add_task("", total=None, visible=False)
+
+        def announce(offer: "Offer") -> None:
+            size = "size unknown" if offer.size is None else f"{offer.size / 1e6:,.0f} MB"
+            click.echo(f"Downloading {offer.name} from {offer.url}: {size}; license: {offer.license}", err=True)
+            bar.update(task, total=offer.size, visible=True)
+
+        return load_encoder(spec, announce=announce, progress=lambda done: bar.update(task, completed=done))
