@@ -50,7 +50,7 @@ def knn(folder: Path, encoder: str | None, as_json: bool, k: int) -> None:
     loaded, features = _embed(folder, encoder)
     result = evaluate_knn(features.vectors, features.labels, k=k)
     if result.alone:
-        click.echo(f"{result.alone} photos are alone in their class and count as wrong.", err=True)
+        click.echo(f"Alone    {result.alone:,} in their class, which counts as wrong", err=True)
     if as_json:
         _print_json("knn", folder, loaded, features, result)
         return
@@ -85,23 +85,42 @@ def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatu
     """Embed the class folders, and say on stderr by which encoder, how many photos, and what was skipped."""
     from collections import Counter
 
+    from mocosearch.cli.announce import announce
     from mocosearch.cli.training_progress import counting
-    from mocosearch.encoder import load_encoder
-    from mocosearch.evaluation.features import embed_labelled
     from mocosearch.evaluation.labelled import find_labelled
 
     photos = find_labelled(folder)
-    loaded = load_encoder(encoder)
-    click.echo(f"Encoder {loaded.fingerprint}: {loaded.card.description}", err=True)
+    chosen = encoder or _trained_last(folder)
+
+    from mocosearch.encoder import load_encoder
+    from mocosearch.evaluation.features import embed_labelled
+
+    loaded = load_encoder(chosen, announce=announce)
+    click.echo(f"Encoder  {loaded.card.description}  [{loaded.fingerprint}]", err=True)
     with counting("Embedding") as progress:
         features = embed_labelled(photos, loaded, progress)
-    count, classes = len(features.vectors), len(set(features.labels.tolist()))
-    click.echo(f"{count:,} photos of {classes:,} classes", err=True)
+    click.echo(f"Photos   {len(features.vectors):,} of {features.class_count:,} classes", err=True)
     if features.skipped:
-        reasons = Counter(error.reason for _, error in features.skipped)
-        listed = ", ".join(f"{number} {reason}" for reason, number in reasons.most_common())
-        click.echo(f"{len(features.skipped):,} photos skipped: {listed}", err=True)
+        reasons = Counter(error.reason for _, error in features.skipped).most_common()
+        listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
+        click.echo(f"Skipped  {len(features.skipped):,}: {listed}", err=True)
     return loaded, features
+
+
+def _trained_last(folder: Path) -> Path:
+    from mocosearch_index.paths import shown
+
+    from mocosearch.errors import NoEncoder
+    from mocosearch.user_folders import current_encoder
+
+    current = current_encoder()
+    if current is not None and current.exists():
+        return current
+    gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
+    raise NoEncoder(
+        f"There is no encoder yet{gone}: make one with `mocosearch train {shown(folder)}`, or name a file, a folder or "
+        "a download such as `--encoder moco-v2-800ep`."
+    )
 
 
 def _print_json(protocol: str, folder: Path, encoder: "Encoder", features: "LabelledFeatures", result: Any) -> None:
@@ -114,9 +133,10 @@ def _print_json(protocol: str, folder: Path, encoder: "Encoder", features: "Labe
     report = {
         "protocol": protocol,
         "folder": printable(os.fsencode(folder.absolute())),
-        "encoder": encoder.fingerprint,
+        "encoder": encoder.card.description,
+        "fingerprint": encoder.fingerprint,
         "photos": len(features.vectors),
-        "classes": len(set(features.labels.tolist())),
+        "classes": features.class_count,
         "skipped": [
             {"path": printable(os.fsencode(path)), "reason": error.reason, "detail": error.detail}
             for path, error in features.skipped

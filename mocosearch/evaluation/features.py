@@ -32,6 +32,11 @@ class LabelledFeatures:
     classes: list[str]
     skipped: list[tuple[Path, Undecodable]]
 
+    @property
+    def class_count(self) -> int:
+        """How many classes still have a photo."""
+        return len(np.unique(self.labels))
+
 
 def embed_folder(paths: list[Path], encoder: Encoder, progress: Callable[[int, int], None] | None = None) -> Features:
     """Embed `paths`; `progress` is told how many of how many are done. NoPhotos when none can be read."""
@@ -63,5 +68,5 @@ def embed_labelled(
     """
     features = embed_folder(photos.paths, encoder, progress)
     labels = photos.labels[features.kept]
-    check_classes(labels, photos.root)
+    check_classes(labels, photos.root, unreadable=len(features.skipped))
     return LabelledFeatures(features.vectors, labels, photos.classes, features.skipped)

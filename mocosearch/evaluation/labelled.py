@@ -44,14 +44,15 @@ def find_labelled(root: Path) -> LabelledPhotos:
     return LabelledPhotos(root, absolute, labels, list(map(printable, names)))
 
 
-def check_classes(labels: NDArray[np.int64], root: Path) -> None:
-    """Raise NotLabelled unless there are two classes, and one with two photos."""
+def check_classes(labels: NDArray[np.int64], root: Path, *, unreadable: int = 0) -> None:
+    """Raise NotLabelled unless there are two classes, and one with two photos, beside those `unreadable`."""
     counts = np.unique(labels, return_counts=True)[1]
+    more = f" ({unreadable:,} more cannot be read)" if unreadable else ""
     if len(counts) < 2:
         raise NotLabelled(
-            f"All photos of {shown(root)} are of one class: accuracy needs at least two folders of photos."
+            f"All photos of {shown(root)} are of one class{more}: accuracy needs two or more folders of photos."
         )
     if counts.max() < 2:
         raise NotLabelled(
-            f"No class folder of {shown(root)} has two photos, so none can be found by another: add photos."
+            f"No class folder of {shown(root)} has two photos{more}, so none can be found by another: add photos."
         )

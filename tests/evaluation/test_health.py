@@ -12,9 +12,7 @@ from mocosearch.evaluation.health import alignment, effective_rank, label_free_h
 def test_the_effective_rank_of_equally_used_directions_is_their_number() -> None:
     vectors = np.tile(np.eye(8, 20, dtype=np.float32), (5, 1))
     assert label_free_health(vectors).effective_rank == pytest.approx(8, rel=1e-6)
-    assert label_free_health(vectors[:8]).effective_rank == pytest.approx(
-        8, rel=1e-6
-    )  # fewer photos than dimensions
+    assert label_free_health(vectors[:8]).effective_rank == pytest.approx(8, rel=1e-6)  # fewer photos than dimensions
 
 
 def test_the_effective_rank_weighs_singular_values_by_their_entropy() -> None:
@@ -25,9 +23,7 @@ def test_the_effective_rank_weighs_singular_values_by_their_entropy() -> None:
 
 @pytest.mark.parametrize("shape", [(200, 40), (40, 200)])
 def test_the_effective_rank_is_that_of_a_singular_value_decomposition(shape: tuple[int, int]) -> None:
-    vectors = np.random.default_rng(0).standard_normal(shape).astype(np.float32) * np.logspace(
-        0, -3, shape[1]
-    )
+    vectors = np.random.default_rng(0).standard_normal(shape).astype(np.float32) * np.logspace(0, -3, shape[1])
     singular = np.linalg.svd(vectors.astype(np.float64), compute_uv=False)
     shares = singular / singular.sum()
     expected = np.exp(-(shares * np.log(shares)).sum())

@@ -23,9 +23,7 @@ def sorted_others(vectors: NDArray[np.floating], own: int) -> list[tuple[float, 
     return sorted(others, key=lambda pair: (-pair[0], pair[1]))
 
 
-def reference_knn(
-    vectors: NDArray[np.floating], labels: NDArray[np.int64], k: int, temperature: float
-) -> float:
+def reference_knn(vectors: NDArray[np.floating], labels: NDArray[np.int64], k: int, temperature: float) -> float:
     right = 0
     for own in range(len(vectors)):
         votes: dict[int, float] = {}
@@ -51,9 +49,7 @@ def test_both_figures_agree_with_plain_loops(seed: int, k: int) -> None:
     vectors = generator.standard_normal((90, 12)) * 3 + 2 * np.eye(12)[labels // 7 + 1]
     assert knn_accuracy(vectors, labels, k=k) == reference_knn(vectors, labels, k, 0.07)
     assert knn_accuracy(vectors, labels, k=k, temperature=0.5) == reference_knn(vectors, labels, k, 0.5)
-    assert precision_at_k(vectors, labels, k) == pytest.approx(
-        reference_precision(vectors, labels, k), abs=1e-12
-    )
+    assert precision_at_k(vectors, labels, k) == pytest.approx(reference_precision(vectors, labels, k), abs=1e-12)
 
 
 def test_neighbors_of_a_set_larger_than_one_block_are_those_of_plain_sorting() -> None:
@@ -69,11 +65,7 @@ def test_figures_of_four_photos_computed_by_hand() -> None:
     assert knn_accuracy(FOUR, TWO_AND_TWO, k=1) == 1.0
     assert precision_at_k(FOUR, TWO_AND_TWO, 1) == 1.0
     assert precision_at_k(FOUR, TWO_AND_TWO, 2) == 0.5
-    assert (
-        precision_at_k(FOUR, TWO_AND_TWO, 3)
-        == pytest.approx(chance_precision(TWO_AND_TWO))
-        == pytest.approx(1 / 3)
-    )
+    assert precision_at_k(FOUR, TWO_AND_TWO, 3) == pytest.approx(chance_precision(TWO_AND_TWO)) == pytest.approx(1 / 3)
 
 
 def test_the_temperature_decides_whether_one_near_or_two_far_neighbors_win() -> None:

@@ -44,7 +44,7 @@ def test_folder_names_need_not_be_text(tmp_path: Path) -> None:
         ([], NoPhotos, "one folder of photos for each class"),
         (["1.jpg", "2.jpg"], NotLabelled, "2 of 2 photos lie directly in"),
         (["1.jpg", "a/2.jpg", "b/3.jpg", "b/4.jpg"], NotLabelled, "1 of 4 photos lie directly in"),
-        (["a/1.jpg", "a/2.jpg"], NotLabelled, "at least two folders"),
+        (["a/1.jpg", "a/2.jpg"], NotLabelled, "two or more folders"),
         (["a/1.jpg", "b/2.jpg"], NotLabelled, "two photos"),
     ],
 )

@@ -14,9 +14,7 @@ from mocosearch.evaluation.logistic import fit_logistic
 from mocosearch.evaluation.split import stratified_split
 
 
-def blobs(
-    count: int, dim: int, classes: int, distance: float
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def blobs(count: int, dim: int, classes: int, distance: float) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
     """Gaussian classes, `distance` standard deviations from the origin each along its own axis."""
     generator = np.random.default_rng(0)
     labels = np.arange(count) % classes
@@ -24,9 +22,7 @@ def blobs(
     return vectors.astype(np.float32), labels
 
 
-def reference_logits(
-    vectors: NDArray[np.float32], labels: NDArray[np.int64], classes: int, l2: float
-) -> torch.Tensor:
+def reference_logits(vectors: NDArray[np.float32], labels: NDArray[np.int64], classes: int, l2: float) -> torch.Tensor:
     """The same objective, solved as a textbook would: float64, standardized, L-BFGS to the end."""
     inputs = torch.from_numpy(vectors.astype(np.float64))
     inputs = (inputs - inputs.mean(0)) / inputs.std(0, correction=0)

@@ -1,0 +1,78 @@
+"""Embedding a folder for scoring: vectors, labels and photos stay together when some cannot be read."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
+from mocosearch.errors import NoPhotos, NotLabelled
+from mocosearch.evaluation.features import embed_folder, embed_labelled
+from mocosearch.evaluation.labelled import find_labelled
+from mocosearch.evaluation.protocols import evaluate_knn
+from mocosearch.nets import build_backbone
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    torch.manual_seed(0)
+    card = EncoderCard("resnet18", True, None, "nothing", 0, 0, "none", "")
+    preprocessing = Preprocessing(16, 16, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    return Encoder(build_backbone("resnet18", small_stem=True), card, preprocessing, torch.device("cpu"))
+
+
+def picture(path: Path, shade: int) -> Image.Image:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.new("RGB", (20, 16), (shade, 255 - shade, shade // 2))
+    image.save(path.with_suffix(".png"))
+    return image
+
+
+def test_vectors_stay_with_their_photos_when_others_are_skipped(tmp_path: Path, encoder: Encoder) -> None:
+    images = {number: picture(tmp_path / str(number), 40 * number) for number in (0, 2, 3, 5)}
+    (tmp_path / "1.png").write_text("text")
+    paths = [tmp_path / f"{number}.png" for number in range(6)]  # 4 does not exist
+    told: list[tuple[int, int]] = []
+    features = embed_folder(paths, encoder, progress=lambda done, total: told.append((done, total)))
+    assert features.kept.tolist() == [0, 2, 3, 5]
+    assert [(path, error.reason) for path, error in features.skipped] == [(paths[1], "not-an-image"), (paths[4], "io")]
+    for row, number in enumerate(features.kept.tolist()):
+        np.testing.assert_allclose(features.vectors[row], encoder.embed_image(images[number]), atol=1e-5)
+    assert told == [(done, 6) for done in range(1, 7)]
+
+
+def test_labels_go_with_the_photos_that_are_left(tmp_path: Path, encoder: Encoder) -> None:
+    for name, shade in (("a/1", 0), ("a/2", 5), ("b/1", 250), ("b/2", 255)):
+        picture(tmp_path / name, shade)
+    (tmp_path / "a" / "0.png").write_text("text")
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "0.png").touch()
+    features = embed_labelled(find_labelled(tmp_path), encoder)
+    assert features.classes == ["a", "b", "c"]
+    assert features.labels.tolist() == [0, 0, 1, 1]
+    assert (features.class_count, len(features.skipped)) == (2, 2)
+    assert evaluate_knn(features.vectors, features.labels, k=1).accuracy == 1.0
+
+
+def test_what_is_left_must_still_be_of_two_classes(tmp_path: Path, encoder: Encoder) -> None:
+    picture(tmp_path / "a" / "1", 0)
+    picture(tmp_path / "a" / "2", 0)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "1.png").touch()
+    with pytest.raises(NotLabelled, match="1 more cannot be read"):
+        embed_labelled(find_labelled(tmp_path), encoder)
+
+
+def test_a_folder_of_which_nothing_can_be_read_is_an_error(tmp_path: Path, encoder: Encoder) -> None:
+    (tmp_path / "1.png").touch()
+    with pytest.raises(NoPhotos, match="None of the 1 photos can be read"):
+        embed_folder([tmp_path / "1.png"], encoder)
+
+
+def test_knn_figures_of_a_small_set_name_the_number_of_neighbors_that_voted() -> None:
+    result = evaluate_knn(np.eye(4) + 1, np.array([0, 0, 0, 7]), k=20)
+    assert (result.k, result.alone) == (3, 1)
+    assert result.chance == 0.75
+    assert result.interval[0] < result.accuracy < result.interval[1]
