@@ -14,6 +14,7 @@ PARTIAL = ".partial"  # the suffix of a file that is still being written
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
 _BROKEN = {errno.EIO, errno.ESTALE, errno.ENOTCONN}
+_ROOM = 1 << 20
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # some network file systems cannot sync a folder
 
 
@@ -32,11 +33,28 @@ def atomic_path(path: Path) -> Iterator[Path]:
             yield partial
             sync_file(partial)
             partial.replace(path)
-        except BaseException:
+        except BaseException as error:
+            full = _means_full(error, partial)
             with suppress(FileNotFoundError):
                 partial.unlink()
+            if full:
+                raise disk_full(path.parent) from error
             raise
         sync_folder(path.parent)
+
+
+def _means_full(error: BaseException, partial: Path) -> bool:
+    """Tell whether it is a full disk that writers in other languages (safetensors, torch.save) report in their way."""
+    if isinstance(error, OSError) or not isinstance(error, Exception):
+        return False
+    if any(os.strerror(code) in str(error) for code in _FULL):
+        return True
+    try:  # has the file room to grow?
+        with partial.open("ab") as file:
+            file.write(bytes(_ROOM))
+    except OSError as error:
+        return error.errno in _FULL
+    return False
 
 
 def remove_partials(folder: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo
-from mocosearch_index.atomic import atomic_write
+from mocosearch_index.atomic import atomic_path, atomic_write
 from mocosearch_index.errors import DiskFull, NotWritable
 from mocosearch_index.image_index import ImageIndex
 
@@ -102,6 +102,22 @@ def test_atomic_write_on_a_full_disk_keeps_the_old_content(small_disk: Path) -> 
         atomic_write(target, bytes(100_000))
     assert target.read_bytes() == b"old"
     assert sorted(path.name for path in small_disk.iterdir()) == ["ballast", "file"]
+
+
+def test_a_full_disk_is_named_though_the_writer_calls_it_something_else(small_disk: Path) -> None:
+    def write(target: Path, size: int) -> None:
+        with atomic_path(target) as partial:
+            try:
+                partial.write_bytes(bytes(size))
+            except OSError:
+                raise RuntimeError("something went wrong") from None
+            raise ValueError("another mistake")
+
+    with pytest.raises(DiskFull):
+        write(small_disk / "file", 2_000_000)
+    assert list(small_disk.iterdir()) == []
+    with pytest.raises(ValueError, match="another mistake"):
+        write(small_disk.parent / "file", 2_000_000)
 
 
 @pytest.mark.parametrize("killed", [False, True])
