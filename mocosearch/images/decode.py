@@ -137,9 +137,8 @@ def read_file(path: Path) -> bytes:
     """The bytes of a regular file of at most MAX_BYTES; Undecodable otherwise."""
     try:
         # Not blocking: a pipe would wait forever for its writer.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise Undecodable("not-an-image", "not a regular file")
             if status.st_size > MAX_BYTES:

@@ -17,14 +17,11 @@ SUFFIXES = frozenset(
 )
 # Folders that file servers, trash cans and archivers leave behind. Hidden ones need no naming.
 JUNK_FOLDERS = frozenset(
-    b"@eadir @tmp @recycle @recently-snapshot #recycle #snapshot $recycle.bin recycler "
-    b"lost+found __macosx".split()
+    b"@eadir @tmp @recycle @recently-snapshot #recycle #snapshot $recycle.bin recycler lost+found __macosx".split()
 ) | {b"system volume information"}
 
 
-def find_photos(
-    root: Path, *, on_unreadable: Callable[[bytes, OSError], None] | None = None
-) -> Iterator[FileStamp]:
+def find_photos(root: Path, *, on_unreadable: Callable[[bytes, OSError], None] | None = None) -> Iterator[FileStamp]:
     """The photos below `root`, sorted by path (bytes, relative to `root`, "/" between folders).
 
     Symbolic links are followed; what a link shows a second time is given once, by its real path where it has
@@ -39,13 +36,9 @@ def find_photos(
             raise NoPhotos(f"{shown} is not a folder: name the folder that holds the photos")
         first = _entries(top)
     except FileNotFoundError:
-        raise NoPhotos(
-            f"There is no folder {shown}: check the name, or connect the drive that holds it"
-        ) from None
+        raise NoPhotos(f"There is no folder {shown}: check the name, or connect the drive that holds it") from None
     except OSError as error:
-        raise NoPhotos(
-            f"The folder {shown} cannot be read ({error.strerror}): check its permissions"
-        ) from error
+        raise NoPhotos(f"The folder {shown} cannot be read ({error.strerror}): check its permissions") from error
     return _walk(top, first, on_unreadable or (lambda path, error: None))
 
 

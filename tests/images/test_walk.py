@@ -160,9 +160,7 @@ def test_an_unreadable_folder_is_reported_and_the_rest_is_walked(open_folder: Pa
     if user == 0:
         os.seteuid(NOBODY)
     try:
-        stamps = find_photos(
-            open_folder, on_unreadable=lambda path, error: reported.append((path, type(error)))
-        )
+        stamps = find_photos(open_folder, on_unreadable=lambda path, error: reported.append((path, type(error))))
         found = [stamp.path for stamp in stamps]
     finally:
         os.seteuid(user)
