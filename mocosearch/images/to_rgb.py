@@ -1,5 +1,6 @@
 """From any mode that Pillow decodes to upright 8-bit sRGB over white, reduced on the way."""
 
+from functools import lru_cache
 from io import BytesIO
 
 import numpy as np
@@ -70,15 +71,21 @@ def _gray_from_wide(image: Image.Image) -> Image.Image:
 def _to_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:
     if profile:
         try:
-            source = ImageCms.ImageCmsProfile(BytesIO(profile))
-            mode = _PROFILE_MODES.get(source.profile.xcolor_space.strip())
+            mode, transform = _transform(profile)
             if mode == "RGB":  # often given for gray pictures too
                 image = image.convert("RGB")
             if mode == image.mode:
-                target = ImageCms.createProfile("sRGB")
-                converted = ImageCms.profileToProfile(image, source, target, outputMode="RGB")
+                converted = ImageCms.applyTransform(image, transform)
                 assert converted is not None  # it is only None when converting in place
                 return converted
-        except (ImageCms.PyCMSError, OSError, ValueError, TypeError):
+        except (ImageCms.PyCMSError, OSError, LookupError, ValueError, TypeError):
             pass  # a broken profile is no reason to lose the picture
     return image.convert("RGB")
+
+
+@lru_cache(maxsize=16)  # building one takes longer than applying it, and a folder's photos share a few
+def _transform(profile: bytes) -> tuple[str, ImageCms.ImageCmsTransform]:
+    """Return the mode that the profile is for, and its way to sRGB."""
+    source = ImageCms.ImageCmsProfile(BytesIO(profile))
+    mode = _PROFILE_MODES[source.profile.xcolor_space.strip()]
+    return mode, ImageCms.buildTransform(source, ImageCms.createProfile("sRGB"), mode, "RGB")

@@ -58,6 +58,9 @@ def picture(width: int = 64, height: int = 32) -> Image.Image:
     return image
 
 
+SRGB = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
+
+
 def file_of(image: Image.Image, format_: str, **options: Any) -> bytes:
     buffer = io.BytesIO()
     image.save(buffer, format_, **options)
@@ -85,6 +88,7 @@ VALID: dict[str, bytes] = {
     "jpeg cmyk": file_of(picture().convert("CMYK"), "JPEG", quality=95),
     "jpeg with broken exif": file_of(picture(), "JPEG", quality=95, exif=b"Exif\0\0MM\0*\0\0\xff\xff junk"),
     "png": file_of(picture(), "PNG"),
+    "png with profile": file_of(picture(), "PNG", icc_profile=SRGB.tobytes()),
     "png palette": file_of(picture().quantize(8), "PNG"),
     "png alpha": file_of(picture().convert("RGBA"), "PNG"),
     "webp": file_of(picture(), "WEBP", quality=95),
@@ -229,14 +233,13 @@ def test_half_transparent_pixels_are_mixed_with_white() -> None:
 
 def test_a_color_profile_is_converted_to_srgb_and_a_broken_one_is_no_reason_to_skip() -> None:
     lab = ImageCms.ImageCmsProfile(ImageCms.createProfile("LAB"))
-    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB"))
-    swapped = bytearray(profile.tobytes())
+    swapped = bytearray(SRGB.tobytes())
     red, blue = swapped.index(b"rXYZ"), swapped.index(b"bXYZ")
     swapped[red : red + 4], swapped[blue : blue + 4] = b"bXYZ", b"rXYZ"
     plain = Image.new("RGB", (8, 8), RED)
     converted = decode(file_of(plain, "PNG", icc_profile=bytes(swapped))).image.getpixel((4, 4))
     assert np.abs(np.subtract(converted, RED[::-1])).max() <= 3  # type: ignore[arg-type]
-    for useless in (profile.tobytes(), lab.tobytes(), b"no profile at all", bytes(swapped[:200])):
+    for useless in (SRGB.tobytes(), lab.tobytes(), b"no profile at all", bytes(swapped[:200])):
         pixel = decode(file_of(plain, "PNG", icc_profile=useless)).image.getpixel((4, 4))
         assert np.abs(np.subtract(pixel, RED)).max() <= 1  # type: ignore[arg-type]
 
