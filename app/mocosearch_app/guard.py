@@ -8,7 +8,7 @@ import base64
 import hashlib
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Mapping
 from http import HTTPStatus
 
 from mocosearch_index.paths import printable
@@ -63,10 +63,14 @@ class Refused(Exception):
 class Guard:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, names: Iterable[str] = LOOPBACK_NAMES) -> None:
-        """Let requests through that are addressed to one of `names` (Host header, without port)."""
+    def __init__(self, app: ASGIApp, functions: Mapping[int, int], names: Collection[str] = LOOPBACK_NAMES) -> None:
+        """Let requests through that are addressed to one of `names` (Host header, without port).
+
+        `functions`: what events may call, and with how many values (see `is_plain_event`).
+        """
         self._app = app
-        self._names = frozenset(names)
+        self._functions = functions
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or refuse it with one line in the log."""
@@ -82,7 +86,7 @@ class Guard:
             _check_sender(scope, self._names)
             _check_address(scope)
             if scope["path"] == _EVENT:
-                receive = await _checked_event(receive)
+                receive = await _checked_event(receive, self._functions)
         except Refused as refusal:
             where = printable(scope.get("raw_path") or scope["path"].encode())[:200]
             _log.warning("Refused %s %s: %s", scope["method"], where, refusal)
@@ -92,7 +96,7 @@ class Guard:
         await self._app(_without_detours(scope), receive, send)
 
 
-def _check_sender(scope: Scope, names: frozenset[str]) -> None:
+def _check_sender(scope: Scope, names: Collection[str]) -> None:
     """Refuse requests that another web page makes, and those for a name that is not ours (DNS rebinding)."""
     headers = Headers(scope=scope)
     hosts = headers.getlist("host")
@@ -118,7 +122,7 @@ def _check_address(scope: Scope) -> None:
     raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
 
 
-async def _checked_event(receive: Receive) -> Receive:
+async def _checked_event(receive: Receive, functions: Mapping[int, int]) -> Receive:
     """Read the body of an event, refuse what the page would not send, and hand it on."""
     body, more = b"", True
     while more:
@@ -129,7 +133,7 @@ async def _checked_event(receive: Receive) -> Receive:
         more = message.get("more_body", False)
         if len(body) > MAX_BYTES:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the event is too large")
-    if not is_plain_event(body):
+    if not is_plain_event(body, functions):
         raise Refused(HTTPStatus.BAD_REQUEST, "the page sends no such event")
     replayed = False
 

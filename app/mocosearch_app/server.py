@@ -23,7 +23,7 @@ from mocosearch_app.thumbnails import Thumbnails
 
 FIRST_PORT = 7860
 _PORTS_TRIED = 100
-_DRAIN_SECONDS = 5
+_DRAIN_SECONDS = 10
 _LOOPBACK = ("127.0.0.1", "localhost")
 _log = logging.getLogger(__name__)
 
@@ -67,9 +67,9 @@ def serve(
 
 def build_app(service: SearchService) -> ASGIApp:
     """Put page and routes together behind the guard."""
-    api = build_api(service)
-    mount_page(api, build_page(service))
-    return Guard(api)
+    api, page = build_api(service), build_page(service)
+    mount_page(api, page)
+    return Guard(api, {number: len(function.inputs) for number, function in page.fns.items()})
 
 
 def _load_encoder(service: SearchService) -> None:

@@ -7,17 +7,26 @@ from hypothesis import strategies as st
 from mocosearch_app.events import is_plain_event
 
 EVENT = {"data": ["photo-1"], "event_data": None, "fn_index": 1, "trigger_id": 3, "session_hash": "qxeo4e"}
+FUNCTIONS = {0: 0, 1: 1}
 NESTED = st.recursive(
     st.none() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )
 
 
 def accepts(**changes: Any) -> bool:
-    return is_plain_event(json.dumps({**EVENT, **changes}).encode())
+    return is_plain_event(json.dumps({**EVENT, **changes}).encode(), FUNCTIONS)
 
 
 def test_what_the_page_sends_is_let_through() -> None:
     assert accepts()
+    assert accepts(data=[], fn_index=0)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"fn_index": 2}, {"fn_index": -1}, {"fn_index": True}, {"data": []}, {"data": ["", ""]}]
+)
+def test_functions_the_page_has_not_and_other_numbers_of_values_are_refused(changes: dict[str, Any]) -> None:
+    assert not accepts(**changes)
 
 
 @pytest.mark.parametrize(
@@ -41,10 +50,20 @@ def test_nothing_nested_gets_through_in_any_place(value: list[Any], place: str) 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"[]", b"null", b"{", b'"data"', b"\xff\xfe", b"[" * 2000, b'{"fn_index": 1}', b'{"data": "photo-1"}'],
+    [
+        b"",
+        b"[]",
+        b"null",
+        b"{",
+        b'"data"',
+        b"\xff\xfe",
+        b"[" * 2000,
+        b'{"fn_index": 1}',
+        b'{"data": ["photo-1"], "fn_index": 1}',
+    ],
 )
 def test_what_is_no_event_is_refused(body: bytes) -> None:
-    assert not is_plain_event(body)
+    assert not is_plain_event(body, FUNCTIONS)
 
 
 def test_long_texts_and_unknown_keys_are_refused() -> None:

@@ -33,7 +33,7 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 def ask(method: str, path: str, *, host: str = "127.0.0.1:7860", **options: Any) -> httpx.Response:
     async def request() -> httpx.Response:
-        transport = httpx.ASGITransport(Guard(echo))
+        transport = httpx.ASGITransport(Guard(echo, {1: 1}))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as client:
             options["headers"] = {"host": host, **options.get("headers", {})}
             return await client.request(method, path, **options)
@@ -145,7 +145,7 @@ def test_addresses_the_page_does_not_use_do_not_exist(path: str) -> None:
             "query_string": b"",
             "headers": [(b"host", b"127.0.0.1:7860")],
         }
-        await Guard(echo)(scope, receive, send)
+        await Guard(echo, {1: 1})(scope, receive, send)
         return status
 
     assert asyncio.run(request()) == 404
