@@ -3,10 +3,10 @@
 import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, ValidationError, model_validator
 
 from mocosearch.errors import BadRecipe
 
@@ -100,6 +100,12 @@ class EncoderInputSection(Section):
 
     resize: int = Field(ge=8)
     crop: int = Field(ge=8)
+
+    @model_validator(mode="after")
+    def _crop_fits(self) -> Self:
+        if self.crop > self.resize:
+            raise ValueError(f"the crop of {self.crop} pixels should not be larger than the {self.resize} resized to")
+        return self
 
 
 class Recipe(Section):

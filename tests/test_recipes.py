@@ -57,6 +57,7 @@ def test_overrides_change_one_key_each() -> None:
         ("views.scale=[0.9, 0.2]", "views.scale"),
         ("views.scale=[0, 1]", "views.scale"),
         ("optimizer.lr=[", "not YAML"),
+        ("encoder_input.crop=300", "'encoder_input': value error, the crop of 300 pixels should not be larger than"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(override: str, message: str) -> None:
