@@ -74,28 +74,26 @@ def linear(folder: Path, encoder: str | None, as_json: bool, seed: int) -> None:
 
     loaded, features = _embed(folder, encoder)
     result = linear_probe(features.vectors, features.labels, seed=seed)
+    click.echo(f"Split    {result.train:,} to learn from, {result.test:,} to score; L2 {result.l2:.1g}", err=True)
     if as_json:
         _print_json("linear", folder, loaded, features, result)
         return
-    name = f"linear accuracy ({result.train:,} train, {result.test:,} test, L2 {result.l2:.1g})"
-    _print_table([(name, result.accuracy, result.interval, result.chance)])
+    _print_table([("linear accuracy", result.accuracy, result.interval, result.chance)])
 
 
 def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatures"]:
     """Embed the class folders, and say on stderr by which encoder, how many photos, and what was skipped."""
     from collections import Counter
 
-    from mocosearch.cli.announce import announce
+    from mocosearch.cli.encoders import load_aloud
     from mocosearch.cli.training_progress import counting
     from mocosearch.evaluation.labelled import find_labelled
 
     photos = find_labelled(folder)
-    chosen = encoder or _trained_last(folder)
-
-    from mocosearch.encoder import load_encoder
+    chosen = encoder or _trained_last()  # before torch is loaded: what cannot work ends at once
     from mocosearch.evaluation.features import embed_labelled
 
-    loaded = load_encoder(chosen, announce=announce)
+    loaded = load_aloud(chosen)
     click.echo(f"Encoder  {loaded.card.description}  [{loaded.fingerprint}]", err=True)
     with counting("Embedding") as progress:
         features = embed_labelled(photos, loaded, progress)
@@ -107,19 +105,18 @@ def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatu
     return loaded, features
 
 
-def _trained_last(folder: Path) -> Path:
-    from mocosearch_index.paths import shown
-
+def _trained_last() -> Path:
     from mocosearch.errors import NoEncoder
     from mocosearch.user_folders import current_encoder
+    from mocosearch_index.paths import shown
 
     current = current_encoder()
     if current is not None and current.exists():
         return current
     gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
     raise NoEncoder(
-        f"There is no encoder yet{gone}: make one with `mocosearch train {shown(folder)}`, or name a file, a folder or "
-        "a download such as `--encoder moco-v2-800ep`."
+        f"There is no encoder yet{gone}: make one with `mocosearch train`, or name a file, a folder or a download with "
+        "--encoder, such as moco-v2-800ep."
     )
 
 

@@ -224,8 +224,9 @@ def test_eval_linear_scores_photos_it_has_not_seen(
     report = json.loads(out)
     assert status == 0
     assert (report["accuracy"], report["chance"], report["train"], report["test"]) == (1.0, 0.5, 20, 4)
-    status, out, _ = evaluate("linear", colors, "--encoder", encoder, capsys=capsys)
-    assert "20 train, 4 test" in out
+    status, out, err = evaluate("linear", colors, "--encoder", encoder, capsys=capsys)
+    assert "20 to learn from, 4 to score" in err
+    assert "linear accuracy" in out
     assert "0.500" in out
 
 
@@ -236,7 +237,7 @@ def test_eval_takes_the_encoder_trained_last_or_says_how_to_get_one(
     assert (status, out) == (1, "")
     assert err.count("\n") == 1
     assert "mocosearch train" in err
-    assert "--encoder moco-v2-800ep" in err
+    assert "--encoder, such as moco-v2-800ep" in err
     user_folders.set_current_encoder(encoder)
     assert evaluate("knn", colors, capsys=capsys)[0] == 0
     user_folders.set_current_encoder(encoder / "gone")
