@@ -32,9 +32,7 @@ def executable(path: Path, script: str) -> None:
 
 def python_that(path: Path, before: str = "", shell: str = "") -> None:
     """A Python that runs the code `before` whatever it is given by -c, and `shell` before everything."""
-    executable(
-        path, f'{shell}[ "$1" = -c ] && exec {sys.executable} -c "{before}$2"\nexec {sys.executable} "$@"\n'
-    )
+    executable(path, f'{shell}[ "$1" = -c ] && exec {sys.executable} -c "{before}$2"\nexec {sys.executable} "$@"\n')
 
 
 @pytest.fixture

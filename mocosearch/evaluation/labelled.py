@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from mocosearch_index.paths import printable, shown
 from numpy.typing import NDArray
 
 from mocosearch.errors import NoPhotos, NotLabelled
 from mocosearch.images.walk import find_photos
+from mocosearch_index.paths import printable, shown
 
 
 @dataclass(frozen=True, slots=True)
