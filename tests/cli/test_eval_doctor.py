@@ -296,3 +296,14 @@ def test_eval_refuses_photos_without_class_folders_before_it_looks_for_an_encode
 def test_eval_usage_errors_are_those_of_the_command_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert evaluate("knn", capsys=capsys)[0] == 2
     assert evaluate("knn", "DIR", "-k", "0", capsys=capsys)[0] == 2
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_doctor_lists_every_gpu_with_its_memory_and_precision(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, checks = doctor(capsys)
+    for index in range(torch.cuda.device_count()):
+        found = checks[f"cuda:{index}"]["found"]
+        assert found.startswith(torch.cuda.get_device_name(index))
+        assert " GiB, " in found
+        assert found.endswith(("float32", "bfloat16"))
