@@ -1,0 +1,417 @@
+"""`index`, `search` and `status` as a person types them: real processes, exit codes, what goes to which stream."""
+
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from mocosearch.cli import main
+from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
+from mocosearch.nets import build_backbone
+from mocosearch_index.image_index import ImageIndex
+
+# As the command line, but with a commit after every photo and a pause before it, so that there is time to interfere.
+SLOW = (
+    "import time\nfrom mocosearch import update\n"
+    "update.COMMIT_SECONDS = 0.0\nadd = update._Work.add\n"
+    "update._Work.add = lambda *a: (time.sleep(0.05), add(*a))[1]\n"
+    "from mocosearch.cli import main\nmain()"
+)
+
+
+def save_encoder(folder: Path, seed: int) -> str:
+    """Save an untrained encoder and return its fingerprint."""
+    torch.manual_seed(seed)
+    card = EncoderCard("resnet18", False, 128, "/some/photos", 2000, 100 + seed, "moco_v2_small", "")
+    sizes = Preprocessing(36, 32, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+    encoder = Encoder(build_backbone("resnet18"), card, sizes, torch.device("cpu"))
+    encoder.save(folder)
+    return encoder.fingerprint
+
+
+@pytest.fixture(scope="module")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Two encoders: their folders and fingerprints."""
+    folder = tmp_path_factory.mktemp("encoders")
+    return {str(folder / str(seed)): save_encoder(folder / str(seed), seed) for seed in range(2)}
+
+
+@pytest.fixture
+def encoder(encoders: dict[str, str]) -> str:
+    return next(iter(encoders))
+
+
+def write_photo(path: Path, seed: int) -> None:
+    patches = np.random.default_rng(seed).integers(0, 255, (4, 4, 3), dtype=np.uint8)
+    Image.fromarray(patches).resize((64, 48), Image.Resampling.NEAREST).save(path, quality=95)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    """Five photos."""
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for number in range(5):
+        write_photo(folder / f"{number}.jpg", number)
+    return folder
+
+
+class Terminal:
+    """Types commands and looks at what comes of them: in this process, or, to be interrupted, in one of their own."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, capture: pytest.CaptureFixture[bytes], home: Path, folder: Path
+    ) -> None:
+        for name, value in {"OMP_NUM_THREADS": "1", "MOCOSEARCH_HOME": str(home), "COLUMNS": "100"}.items():
+            monkeypatch.setenv(name, value)
+        self.monkeypatch = monkeypatch
+        self.capture = capture
+        self.folder = folder
+
+    def __call__(self, *arguments: str | Path, expect: int = 0, cwd: Path | None = None) -> tuple[str, str]:
+        """Run `mocosearch` to its end; return stdout and stderr."""
+        self.monkeypatch.chdir(cwd or self.folder)
+        self.capture.readouterr()
+        with pytest.raises(SystemExit) as end:
+            main([str(argument) for argument in arguments])
+        out, err = (stream.decode("utf-8", "surrogateescape") for stream in self.capture.readouterr())
+        assert (end.value.code or 0) == expect, err
+        return out, err
+
+    def start(self, *arguments: str | Path) -> "subprocess.Popen[str]":
+        """Start a slow `mocosearch` in a process of its own."""
+        command = [sys.executable, "-c", SLOW, *map(str, arguments)]
+        streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(command, text=True, cwd=self.folder, **streams)
+
+
+@pytest.fixture
+def mocosearch(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes], tmp_path: Path) -> Terminal:
+    """Type a command in a folder without a library."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    return Terminal(monkeypatch, capfdbinary, tmp_path / "home", elsewhere)
+
+
+def error_line(stderr: str) -> str:
+    """Return the one line that an error is."""
+    [line] = stderr.splitlines()
+    return line
+
+
+def test_index_then_search_then_status(
+    mocosearch: Terminal, photos: Path, encoders: dict[str, str], encoder: str
+) -> None:
+    out, err = mocosearch("index", photos, "--encoder", encoder)
+    assert f"trained on 2,000 photos of /some/photos (moco_v2_small, 100 steps)  [{encoders[encoder]}], as named" in err
+    assert out == f"5 photos of '{photos}' are in the index (5 new or changed)\n"
+    out, err = mocosearch("index", photos)
+    assert "recorded in the index" in err
+    assert "(5 unchanged)" in out
+    out, err = mocosearch("search", photos / "3.jpg", "-k", "2")
+    assert f"'{photos}' (indexed last)" in err
+    first, second = out.splitlines()
+    assert first == str(photos / "3.jpg")
+    assert Path(second).parent == photos
+    out, err = mocosearch("status")
+    assert f"'{photos}' (indexed last)" in err
+    assert "5 indexed, 0 skipped, 0 missing" in out
+    assert encoders[encoder] in out
+
+
+def test_json_says_the_same(mocosearch: Terminal, photos: Path, encoders: dict[str, str], encoder: str) -> None:
+    (photos / "text.jpg").write_text("Dear diary")
+    report = json.loads(mocosearch("index", photos, "--encoder", encoder, "--json")[0])
+    assert (report["found"], report["new"], report["embedded"], report["stopped"]) == (6, 6, 5, False)
+    assert report["encoder"]["fingerprint"] == encoders[encoder]
+    [skip] = report["skipped"]
+    assert (skip["path"], skip["reason"]) == ("text.jpg", "not-an-image")
+    hits = json.loads(mocosearch("search", photos / "3.jpg", "--json")[0])
+    assert len(hits) == 5
+    assert hits[0]["path"] == str(photos / "3.jpg")
+    assert hits[0]["score"] > 0.99
+    status = json.loads(mocosearch("status", photos, "--json")[0])
+    assert status["counts"] == {"indexed": 5, "skipped": 1, "missing": 0}
+    assert status["skip_reasons"] == {"not-an-image": 1}
+    assert status["skipped"] == report["skipped"]
+
+
+def test_which_library_is_used(mocosearch: Terminal, photos: Path, encoder: str, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(photos, other)
+    (photos / "sub").mkdir()
+    mocosearch("index", photos, "--encoder", encoder)
+    mocosearch("index", other, "--encoder", encoder)
+    assert f"'{other}' (indexed last)" in mocosearch("status")[1]
+    assert f"'{photos}' (of the current folder)" in mocosearch("status", cwd=photos)[1]
+    assert f"'{photos}' (of a folder above the current one)" in mocosearch("search", "../0.jpg", cwd=photos / "sub")[1]
+    assert f"'{photos}' (as named)" in mocosearch("status", photos)[1]
+    assert f"'{photos}' (as named)" in mocosearch("search", other / "0.jpg", "--library", photos)[1]
+
+
+def test_an_index_elsewhere_is_found_again(mocosearch: Terminal, photos: Path, encoder: str, tmp_path: Path) -> None:
+    mocosearch("index", photos, "--encoder", encoder, "--index-dir", tmp_path / "index")
+    assert not (photos / ".mocosearch").exists()
+    assert "(5 unchanged)" in mocosearch("index", photos)[0]
+    for where in ([], [photos], [tmp_path / "index"]):
+        assert "5 indexed" in mocosearch("status", *where)[0]
+    assert mocosearch("search", photos / "1.jpg", "-k", "1")[0] == f"{photos / '1.jpg'}\n"
+
+
+def test_another_encoder_is_refused_with_exit_code_4(
+    mocosearch: Terminal, photos: Path, encoders: dict[str, str]
+) -> None:
+    (first, first_print), (second, second_print) = encoders.items()
+    mocosearch("index", photos, "--encoder", first)
+    line = error_line(mocosearch("index", photos, "--encoder", second, expect=4)[1])
+    assert first_print in line
+    assert second_print in line
+    assert "leave out --encoder" in line
+    assert "5 indexed" in mocosearch("status", photos)[0]
+    mocosearch("index", photos, "--encoder", first)
+
+
+@pytest.mark.parametrize("case", ["missing", "empty", "only a text", "no encoder", "file"])
+def test_what_cannot_be_indexed_is_said_in_one_line_and_leaves_nothing(
+    mocosearch: Terminal, tmp_path: Path, encoder: str, photos: Path, case: str
+) -> None:
+    folder = tmp_path / "odd"
+    if case != "missing":
+        folder.mkdir()
+    if case == "only a text":
+        (folder / "text.jpg").write_text("Dear diary")
+    if case == "no encoder":
+        folder = photos
+    if case == "file":
+        folder = photos / "0.jpg"
+    options = [] if case == "no encoder" else ["--encoder", encoder]
+    _, err = mocosearch("index", folder, *options, expect=1)
+    lines = [line for line in err.splitlines() if not line.startswith("Encoder ")]
+    expected = {
+        "missing": "check the name",
+        "empty": "put some there",
+        "only a text": "'text.jpg': not-an-image",
+        "no encoder": "mocosearch train",
+        "file": "not a folder",
+    }
+    assert len(lines) == 1
+    assert expected[case] in lines[0]
+    assert not (folder / ".mocosearch").exists()
+    mocosearch("status", expect=1)  # and no library is remembered
+
+
+def test_a_folder_with_one_photo_is_a_library(mocosearch: Terminal, tmp_path: Path, encoder: str) -> None:
+    (tmp_path / "one").mkdir()
+    write_photo(tmp_path / "one" / "only.jpg", 1)
+    mocosearch("index", tmp_path / "one", "--encoder", encoder)
+    assert mocosearch("search", tmp_path / "one" / "only.jpg")[0] == f"{tmp_path / 'one' / 'only.jpg'}\n"
+
+
+def test_skipped_files_are_named_and_strict_makes_them_exit_code_3(
+    mocosearch: Terminal, photos: Path, encoder: str
+) -> None:
+    for number in range(12):
+        (photos / f"text{number:02}.jpg").write_text("Dear diary")
+    _, err = mocosearch("index", photos, "--encoder", encoder)
+    assert err.count("not-an-image") == 10
+    assert "2 more: see `mocosearch status`" in err
+    mocosearch("index", photos, "--strict", expect=3)
+    out, _ = mocosearch("status", photos)
+    assert "12 not-an-image" in out
+    assert "'text11.jpg'" in out
+
+
+def test_an_emptied_folder_is_an_error_and_keeps_the_index_until_prune(
+    mocosearch: Terminal, photos: Path, encoder: str
+) -> None:
+    mocosearch("index", photos, "--encoder", encoder)
+    for path in photos.glob("*.jpg"):
+        path.unlink()
+    _, err = mocosearch("index", photos, expect=1)
+    assert "5 photos that are gone" in err
+    assert "--prune" in err
+    assert "5 indexed" in mocosearch("status", photos)[0]
+    mocosearch("index", photos, "--prune")
+    assert "0 indexed, 0 skipped, 5 missing" in mocosearch("status", photos)[0]
+
+
+def test_a_query_that_is_no_picture_is_named(mocosearch: Terminal, photos: Path, encoder: str) -> None:
+    mocosearch("index", photos, "--encoder", encoder)
+    (photos / "text.txt").write_text("Dear diary")
+    for name, words in (("text.txt", "no image of a known format"), ("nowhere.jpg", "No such file")):
+        _, err = mocosearch("search", photos / name, expect=1)
+        last = err.splitlines()[-1]
+        assert name in last
+        assert words in last
+
+
+def test_odd_names_are_printed_safely(mocosearch: Terminal, photos: Path, encoder: str) -> None:
+    odd = [b"caf\xe9.jpg", b"new\nline.jpg", b"\x1b[31mred.jpg", "ä😀.jpg".encode(), b"[bold]x.jpg"]
+    for path in photos.glob("*.jpg"):
+        path.unlink()
+    for seed, name in enumerate(odd):
+        write_photo(photos / os.fsdecode(name), seed)
+    (photos / os.fsdecode(b"bad\n\xff.jpg")).write_text("Dear diary")
+    _, err = mocosearch("index", photos, "--encoder", encoder)
+    assert "'bad\\n\\xff.jpg'" in err
+    assert "'bad\\n\\xff.jpg'" in mocosearch("status", photos)[0]
+    query = photos / os.fsdecode(odd[3])
+    out, _ = mocosearch("search", query, "--library", photos)
+    base = os.fsencode(photos) + b"/"
+    # A pipe gets the bytes of the name; only one that holds a line break is escaped.
+    lines = {os.fsencode(line) for line in out.split("\n")[:-1]}
+    assert lines == {base + name.replace(b"\n", b"\\n") for name in odd}
+    hits = json.loads(mocosearch("search", query, "--library", photos, "--json")[0])
+    assert {os.fsencode(hit["path"]) for hit in hits} == {base + name for name in odd}
+    seen = on_a_terminal(mocosearch, "search", str(query), "--library", str(photos))
+    assert "caf\\xe9.jpg" in seen
+    assert "new\\nline.jpg" in seen
+    assert "\\x1b[31mred.jpg" in seen
+    assert "[bold]x.jpg" in seen
+    assert "ä😀.jpg" in seen
+
+
+def on_a_terminal(mocosearch: Terminal, *arguments: str) -> str:
+    """Return what a person sees."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "mocosearch", *arguments]
+    streams = {"stdin": theirs, "stdout": theirs, "stderr": theirs}
+    process = subprocess.Popen(command, cwd=mocosearch.folder, **streams)
+    os.close(theirs)
+    seen = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            seen += chunk
+    except OSError:  # how Linux says that nobody writes any more
+        pass
+    os.close(ours)
+    assert process.wait(60) == 0
+    return seen.decode()
+
+
+def test_a_terminal_shows_a_bar_and_a_table(mocosearch: Terminal, photos: Path, encoder: str) -> None:
+    seen = on_a_terminal(mocosearch, "index", str(photos), "--encoder", encoder)
+    assert "Embedding" in seen
+    assert "5/5" in seen
+    seen = on_a_terminal(mocosearch, "search", str(photos / "2.jpg"))
+    assert "Score" in seen
+    assert "2.jpg" in seen
+    assert "1.000" in seen
+
+
+def test_it_works_as_a_command_of_the_system_too(mocosearch: Terminal, photos: Path, encoder: str) -> None:
+    command = [sys.executable, "-m", "mocosearch", "index", str(photos), "--encoder", encoder, "--strict"]
+    (photos / "text.jpg").write_text("Dear diary")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 3, done.stderr
+    assert done.stdout == f"5 photos of '{photos}' are in the index (5 new or changed, 1 skipped)\n"
+    found = subprocess.run([*command[:3], "search", str(photos / "1.jpg")], capture_output=True, check=True)
+    assert found.stdout.splitlines()[0] == os.fsencode(photos / "1.jpg")
+
+
+@pytest.fixture
+def many_photos(photos: Path) -> Path:
+    """Four hundred photos, which take a slow `index` twenty seconds."""
+    for number in range(5, 400):
+        write_photo(photos / f"{number}.jpg", number)
+    return photos
+
+
+def wait_for_commits(folder: Path, count: int) -> None:
+    """Wait until the index in `folder` holds at least `count`."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        if (folder / "catalog.sqlite").exists():
+            with ImageIndex.open(folder) as index:
+                if index.counts()["indexed"] >= count:
+                    return
+        time.sleep(0.05)
+    pytest.fail("nothing was committed within two minutes")
+
+
+@pytest.fixture
+def running(mocosearch: Terminal, many_photos: Path, encoder: str) -> Iterator["subprocess.Popen[str]"]:
+    """A slow `index` that has committed some photos and has more to do."""
+    process = mocosearch.start("index", many_photos, "--encoder", encoder)
+    wait_for_commits(many_photos / ".mocosearch", 3)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_keeps_what_is_done_and_the_next_run_goes_on(
+    mocosearch: Terminal, running: "subprocess.Popen[str]", many_photos: Path, number: signal.Signals
+) -> None:
+    running.send_signal(number)
+    _, err = running.communicate(timeout=120)
+    assert running.returncode == 130
+    assert "Traceback" not in err
+    with ImageIndex.open(many_photos / ".mocosearch") as index:
+        kept = index.counts()["indexed"]
+        assert index.verify() == []
+    assert 3 <= kept < 400
+    assert f"Stopped. {kept} photos are in the index; run the same command again to go on." in err
+    assert f"{400 - kept} new or changed, {kept} unchanged" in mocosearch("index", many_photos)[0]
+
+
+def test_a_kill_costs_nothing_that_was_committed(
+    mocosearch: Terminal, running: "subprocess.Popen[str]", many_photos: Path
+) -> None:
+    running.kill()
+    running.communicate(timeout=120)
+    with ImageIndex.open(many_photos / ".mocosearch") as index:
+        kept = index.counts()["indexed"]
+        assert index.verify() == []
+    assert 3 <= kept < 400
+    assert f"{400 - kept} new or changed, {kept} unchanged" in mocosearch("index", many_photos)[0]
+
+
+def test_a_second_index_waits_for_nobody_and_searching_goes_on(
+    mocosearch: Terminal, running: "subprocess.Popen[str]", many_photos: Path
+) -> None:
+    line = error_line(mocosearch("index", many_photos, expect=1)[1])
+    assert "wait until it has finished" in line
+    assert mocosearch("search", many_photos / "0.jpg", "--library", many_photos)[0]
+    assert running.poll() is None
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_done(
+    mocosearch: Terminal, many_photos: Path, encoder: str, tmp_path: Path
+) -> None:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(disk)]
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"cannot mount here (needs root): {mounted.stderr.strip()}")
+    try:
+        process = mocosearch.start("index", many_photos, "--encoder", encoder, "--index-dir", disk / "index")
+        wait_for_commits(disk / "index", 3)
+        with suppress(OSError), (disk / "ballast").open("wb", buffering=0) as ballast:
+            while True:
+                ballast.write(bytes(4096))
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 1
+        assert "Traceback" not in err
+        assert "No space left on the disk of" in err.splitlines()[-1]
+        with ImageIndex.open(disk / "index") as index:
+            kept = index.counts()["indexed"]
+            assert index.verify() == []
+        (disk / "ballast").unlink()
+        out, _ = mocosearch("index", many_photos, "--index-dir", disk / "index")
+        assert f"{400 - kept} new or changed" in out
+    finally:
+        subprocess.run(["umount", "-l", str(disk)], check=True)
