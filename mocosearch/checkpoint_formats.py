@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from mocosearch_index.paths import shown
 from torch import Tensor
 
 from mocosearch.errors import BadCheckpoint
+from mocosearch_index.paths import shown
 
 # What torch.load raises on files that are cut off, damaged or something else altogether.
 _UNREADABLE = (RuntimeError, EOFError, ValueError, LookupError, AttributeError, TypeError, OSError)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock
-from mocosearch_index.atomic import atomic_path, disk_errors_named, remove_partials
 
 from mocosearch import __version__
 from mocosearch.errors import DownloadFailed
 from mocosearch.user_folders import cache_folder
+from mocosearch_index.atomic import atomic_path, disk_errors_named, remove_partials
 
 MIRROR = "MOCOSEARCH_MIRROR"  # environment variable: another address that holds the same files
 _BASE = "https://dl.fbaipublicfiles.com/moco/moco_checkpoints"

@@ -15,8 +15,6 @@ from pathlib import Path
 import numpy as np
 import safetensors.torch
 import torch
-from mocosearch_index.atomic import atomic_path, atomic_write
-from mocosearch_index.paths import printable, shown
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors import SafetensorError
@@ -28,6 +26,8 @@ from mocosearch.downloads import PUBLISHED, Announce, BytesCallback, fetch
 from mocosearch.errors import BadCheckpoint, BadRecipe, NoEncoder
 from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch.nets import build_backbone, feature_dim
+from mocosearch_index.atomic import atomic_path, atomic_write
+from mocosearch_index.paths import printable, shown
 
 FORMAT = 1
 CARD_FILE, TENSOR_FILE = "encoder.json", "model.safetensors"

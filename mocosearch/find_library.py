@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from mocosearch_index.image_index import is_index
-from mocosearch_index.paths import shown
-
 from mocosearch import user_folders
 from mocosearch.errors import NoLibrary
+from mocosearch_index.image_index import is_index
+from mocosearch_index.paths import shown
 
 FOLDER = ".mocosearch"
 

@@ -8,17 +8,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from mocosearch_index.errors import EncoderMismatch, IndexExists, NotWritable
-from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.paths import shown
-from mocosearch_index.records import EncoderIdentity, Photo
 from PIL import Image
 
 from mocosearch.errors import NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
 from mocosearch.images.walk import find_photos
 from mocosearch.update import Progress, UpdateReport, no_photos, run_update
-from mocosearch.user_folders import current_encoder
+from mocosearch.user_folders import encoder_trained_last
+from mocosearch_index.errors import EncoderMismatch, IndexExists, NotWritable
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.paths import shown
+from mocosearch_index.records import EncoderIdentity, Photo
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
     from mocosearch.encoder import Encoder
@@ -114,14 +114,7 @@ class Library:
             raise no_photos(root)
         if encoder is not None:
             return cls.create(root, load(encoder), index_dir), "as named"
-        current = current_encoder()
-        if current is None or not current.exists():
-            gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
-            raise NoEncoder(
-                f"There is no encoder yet{gone}: make one with `mocosearch train`, or name a file, a folder or a "
-                "download with --encoder, such as moco-v2-800ep."
-            )
-        return cls.create(root, load(current), index_dir), "trained last"
+        return cls.create(root, load(encoder_trained_last()), index_dir), "trained last"
 
     @property
     def root(self) -> Path:

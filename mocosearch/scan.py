@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from mocosearch_index.records import FileStamp, KnownFile
-
 from mocosearch.images.decode import ALWAYS_RETRY
 from mocosearch.images.walk import find_photos
+from mocosearch_index.records import FileStamp, KnownFile
 
 # More photos gone at once than these two: rather a drive that is not connected than a decision.
 LOSS_SHARE = 0.3

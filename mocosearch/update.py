@@ -8,13 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.paths import printable, shown
-from mocosearch_index.records import EmbeddedPhoto, FileStamp, SkippedPhoto
-
 from mocosearch import scan
 from mocosearch.errors import NoPhotos
 from mocosearch.images.decode import Undecodable, decoder_capabilities
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.paths import printable, shown
+from mocosearch_index.records import EmbeddedPhoto, FileStamp, SkippedPhoto
 
 if TYPE_CHECKING:  # torch is loaded only when there is something to embed
     from mocosearch.embed import Embedding

@@ -4,8 +4,11 @@ import json
 import os
 from pathlib import Path
 
-from mocosearch_index.atomic import atomic_write
 from platformdirs import user_cache_path, user_data_path
+
+from mocosearch.errors import NoEncoder
+from mocosearch_index.atomic import atomic_write
+from mocosearch_index.paths import shown
 
 _HOME = "MOCOSEARCH_HOME"  # puts everything below one folder of one's choice
 _ENCODER = "current-encoder.json"
@@ -28,6 +31,18 @@ def cache_folder() -> Path:
 def current_encoder() -> Path | None:
     """Return the encoder that `train` finished last, if any; it may be gone by now."""
     return _path(_read(_ENCODER).get("path"))
+
+
+def encoder_trained_last() -> Path:
+    """Return the current encoder; NoEncoder, which says how to get one, when there is none or it is gone."""
+    current = current_encoder()
+    if current is not None and current.exists():
+        return current
+    gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
+    raise NoEncoder(
+        f"There is no encoder yet{gone}: make one with `mocosearch train`, or name a file, a folder or a download with "
+        "--encoder, such as moco-v2-800ep."
+    )
 
 
 def set_current_encoder(path: Path) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, IndexLocked, NotWritable, UnknownPhoto
-from mocosearch_index.image_index import ImageIndex
 from PIL import Image
 
 from mocosearch import update, user_folders
@@ -19,6 +17,8 @@ from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import NoEncoder, NoLibrary, NoPhotos, PhotoGone
 from mocosearch.library import Library, Progress
 from mocosearch.nets import build_backbone
+from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, IndexLocked, NotWritable, UnknownPhoto
+from mocosearch_index.image_index import ImageIndex
 
 SIZES = Preprocessing(36, 32, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 ODD = [b"caf\xe9.jpg", b"new\nline.jpg", "ä 😀 'quoted\".JPG".encode(), b"x" * 251 + b".png", b"sub folder/#1?.jpeg"]

@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mocosearch_index.records import FileStamp, KnownFile
 
 from mocosearch.errors import NoPhotos
 from mocosearch.scan import Found, look, plan
+from mocosearch_index.records import FileStamp, KnownFile
 
 DECODER = "decoder 1"
 

@@ -4,12 +4,12 @@ import os
 from pathlib import Path
 
 import pytest
-from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import EncoderIdentity
 
 from mocosearch import user_folders
 from mocosearch.errors import NoLibrary
 from mocosearch.find_library import index_folder, library_in_use
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import EncoderIdentity
 
 
 @pytest.fixture(autouse=True)

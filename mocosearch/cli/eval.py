@@ -88,9 +88,10 @@ def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatu
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.cli.training_progress import counting
     from mocosearch.evaluation.labelled import find_labelled
+    from mocosearch.user_folders import encoder_trained_last
 
     photos = find_labelled(folder)
-    chosen = encoder or _trained_last()  # before torch is loaded: what cannot work ends at once
+    chosen = encoder or encoder_trained_last()  # before torch is loaded: what cannot work ends at once
     from mocosearch.evaluation.features import embed_labelled
 
     loaded = load_aloud(chosen)
@@ -103,21 +104,6 @@ def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatu
         listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
         click.echo(f"Skipped  {len(features.skipped):,}: {listed}", err=True)
     return loaded, features
-
-
-def _trained_last() -> Path:
-    from mocosearch.errors import NoEncoder
-    from mocosearch.user_folders import current_encoder
-    from mocosearch_index.paths import shown
-
-    current = current_encoder()
-    if current is not None and current.exists():
-        return current
-    gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
-    raise NoEncoder(
-        f"There is no encoder yet{gone}: make one with `mocosearch train`, or name a file, a folder or a download with "
-        "--encoder, such as moco-v2-800ep."
-    )
 
 
 def _print_json(protocol: str, folder: Path, encoder: "Encoder", features: "LabelledFeatures", result: Any) -> None:

@@ -5,9 +5,9 @@ import sys
 from collections.abc import Sequence
 
 import click
-from mocosearch_index.errors import MocosearchError
 
 from mocosearch import __version__
+from mocosearch_index.errors import MocosearchError
 
 # Commands in the order in which a newcomer needs them; each lives in the module of the same name.
 COMMANDS = ("demo", "train", "index", "search", "serve", "status", "eval", "doctor")

@@ -28,11 +28,10 @@ def command(image: Path, folder: Path | None, k: int, as_json: bool) -> None:
 
     On a terminal a table is printed; into a pipe one path a line. A score of 1 means the same picture.
     """
-    from mocosearch_index.paths import shown
-
     from mocosearch.find_library import library_in_use
     from mocosearch.images.decode import Undecodable, decode
     from mocosearch.library import Library
+    from mocosearch_index.paths import shown
 
     index_folder, why = library_in_use(folder)
     with Library.open(index_folder) as library:
@@ -63,10 +62,11 @@ def _as_json(library: "Library", hit: "Hit") -> dict[str, object]:
 
 
 def _print_table(hits: list["Hit"]) -> None:
-    from mocosearch_index.paths import printable
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
+
+    from mocosearch_index.paths import printable
 
     table = Table("Score", "Photo", box=None)
     for hit in hits:

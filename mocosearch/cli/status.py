@@ -22,10 +22,9 @@ def command(folder: Path | None, as_json: bool) -> None:
 
     DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
     """
-    from mocosearch_index.paths import shown
-
     from mocosearch.find_library import library_in_use
     from mocosearch.library import Library
+    from mocosearch_index.paths import shown
 
     index_folder, why = library_in_use(folder)
     with Library.open(index_folder) as library:

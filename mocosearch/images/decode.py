@@ -19,7 +19,6 @@ from io import BytesIO
 from pathlib import Path
 
 import PIL
-from mocosearch_index.errors import MocosearchError
 from PIL import (
     AvifImagePlugin,
     BmpImagePlugin,
@@ -36,6 +35,7 @@ from PIL import (
 )
 
 from mocosearch.images.to_rgb import to_rgb
+from mocosearch_index.errors import MocosearchError
 
 try:
     import pi_heif

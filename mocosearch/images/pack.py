@@ -14,11 +14,11 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from mocosearch_index.atomic import full_disk_named
-from mocosearch_index.records import FileStamp
 from numpy.typing import NDArray
 
 from mocosearch.images.decode import ALWAYS_RETRY, Undecodable, decode, decoder_capabilities
+from mocosearch_index.atomic import full_disk_named
+from mocosearch_index.records import FileStamp
 
 CHANGED = "changed"  # the reason of a file that is no longer the one that was found
 _PHOTOS_A_COMMIT = 128

@@ -6,10 +6,9 @@ import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from mocosearch.errors import NoPhotos
 from mocosearch_index.paths import printable
 from mocosearch_index.records import FileStamp
-
-from mocosearch.errors import NoPhotos
 
 SUFFIXES = frozenset(
     b".jpg .jpeg .jpe .jfif .mpo .png .apng .webp .tif .tiff .gif .bmp .dib "

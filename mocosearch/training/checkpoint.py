@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from mocosearch_index.atomic import atomic_path
 
 from mocosearch.errors import BadCheckpoint
+from mocosearch_index.atomic import atomic_path
 
 FORMAT = 1
 KEPT = 2

@@ -11,7 +11,6 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
-from mocosearch_index.paths import printable
 
 from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
@@ -29,6 +28,7 @@ from mocosearch.training.run_folder import MetricsFile, RunFacts, RunFolder
 from mocosearch.training.schedule import learning_rate
 from mocosearch.training.trainer import StepReport, run_steps, training_step
 from mocosearch.user_folders import cache_folder
+from mocosearch_index.paths import printable
 
 CHECKPOINT_SECONDS = 300.0
 _TIMING_SHARE = 0.04  # of the minutes at hand, spent on finding out how long a step takes

@@ -16,13 +16,13 @@ from types import TracebackType
 from typing import Self
 
 import yaml
-from mocosearch_index.atomic import atomic_write
-from mocosearch_index.records import FileStamp
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mocosearch.errors import BadCheckpoint, BadRecipe
 from mocosearch.recipes import Recipe, validate_recipe
 from mocosearch.training.trainer import StepReport
+from mocosearch_index.atomic import atomic_write
+from mocosearch_index.records import FileStamp
 
 FORMAT = 1
 

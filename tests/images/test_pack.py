@@ -101,7 +101,8 @@ pack._PHOTOS_A_COMMIT = 2
 def die(done):
     if done >= 4:
         os.kill(os.getpid(), signal.SIGKILL)
-pack.Pack(Path(sys.argv[1]) / "pack", short_side=64).update(Path(sys.argv[2]), find_photos(Path(sys.argv[2])), progress=die)
+folder, photos = map(Path, sys.argv[1:])
+pack.Pack(folder / "pack", short_side=64).update(photos, find_photos(photos), progress=die)
 """
 
 

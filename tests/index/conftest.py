@@ -7,6 +7,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # generated_photos is imported by tests and run as a subprocess
 
 from generated_photos import ENCODER
+
 from mocosearch_index.image_index import ImageIndex
 
 

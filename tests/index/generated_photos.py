@@ -9,6 +9,7 @@ import zlib
 from pathlib import Path
 
 import numpy as np
+
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Float32, SkippedPhoto
 

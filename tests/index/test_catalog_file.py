@@ -5,6 +5,7 @@ import pytest
 from generated_photos import assert_stored, batch, photo
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocosearch_index.catalog import Catalog
 from mocosearch_index.catalog_file import checksum, migrate
 from mocosearch_index.filesystem import file_system_of, on_network_drive

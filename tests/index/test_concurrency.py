@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo, vector
+
 from mocosearch_index.errors import IndexLocked
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.shared_lock import SharedLock

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo
+
 from mocosearch_index.errors import DamagedIndex
 from mocosearch_index.image_index import ImageIndex
 

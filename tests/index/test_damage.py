@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
+
 from mocosearch_index.catalog_file import VERSION
 from mocosearch_index.errors import DamagedIndex, MocosearchError, NewerFormat
 from mocosearch_index.image_index import ImageIndex

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo
+
 from mocosearch_index.atomic import atomic_path, atomic_write
 from mocosearch_index.errors import DiskFull, NotWritable
 from mocosearch_index.image_index import ImageIndex

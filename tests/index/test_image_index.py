@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
+
 from mocosearch_index.errors import EncoderMismatch, IndexExists, NotAnIndex, UnknownPhoto
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp

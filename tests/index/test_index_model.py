@@ -8,6 +8,7 @@ from generated_photos import ENCODER, assert_stored, broken, photo
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
 from mocosearch_index.image_index import ImageIndex
 
 PATHS = st.sampled_from([b"a.jpg", b"b/c.jpg", b"\xff\xfe.jpg", b"new\nline.jpg", b"x" * 255, "ä😀.jpg".encode()])

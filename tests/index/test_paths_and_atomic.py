@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocosearch_index.atomic import atomic_path, atomic_write, remove_partials
 from mocosearch_index.paths import printable
 

@@ -13,9 +13,7 @@ CPU = torch.device("cpu")
 
 
 def recipe_with(*, batch: int, groups: int, queue: int | str) -> Recipe:
-    return load_recipe(
-        "moco_v2", [f"batch={batch}", f"method.batch_norm_groups={groups}", f"method.queue={queue}"]
-    )
+    return load_recipe("moco_v2", [f"batch={batch}", f"method.batch_norm_groups={groups}", f"method.queue={queue}"])
 
 
 @given(
@@ -24,7 +22,9 @@ def recipe_with(*, batch: int, groups: int, queue: int | str) -> Recipe:
     groups=st.sampled_from([1, 2, 8]),
     queue=st.sampled_from(["auto", 1, 512, 65536]),
 )
-def test_batch_groups_and_queue_always_fit_the_collection(photos: int, batch: int, groups: int, queue: int | str) -> None:
+def test_batch_groups_and_queue_fit_the_collection(
+    photos: int, batch: int, groups: int, queue: int | str
+) -> None:
     fitted, _ = fit_to_collection(recipe_with(batch=batch, groups=groups, queue=queue), photos)
     method = fitted.method
     assert 1 <= fitted.batch <= min(batch, photos // 2)
