@@ -7,7 +7,7 @@ from pathlib import Path
 from platformdirs import user_cache_path, user_data_path
 
 from mocosearch.errors import NoEncoder
-from mocosearch_index.atomic import atomic_write
+from mocosearch_index.atomic import atomic_write, disk_errors_named, not_writable
 from mocosearch_index.paths import shown
 
 _HOME = "MOCOSEARCH_HOME"  # puts everything below one folder of one's choice
@@ -85,6 +85,11 @@ def _read(name: str) -> dict[str, str]:
 
 
 def _write(name: str, values: dict[str, str]) -> None:
-    data_folder().mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = data_folder()
+    try:
+        with disk_errors_named(folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, FileNotFoundError, NotADirectoryError) as error:  # no place for a folder
+        raise not_writable(folder) from error
     # ASCII: a path that is not UTF-8 survives as escaped surrogates.
-    atomic_write(data_folder() / name, json.dumps(values, indent=1, ensure_ascii=True).encode("ascii"))
+    atomic_write(folder / name, json.dumps(values, indent=1, ensure_ascii=True).encode("ascii"))

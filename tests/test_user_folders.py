@@ -8,6 +8,7 @@ import pytest
 from mocosearch import user_folders
 from mocosearch.errors import NoLibrary
 from mocosearch.find_library import index_folder, library_in_use
+from mocosearch_index.errors import NotWritable
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EncoderIdentity
 
@@ -53,6 +54,14 @@ def test_names_that_are_not_utf8_are_remembered(tmp_path: Path) -> None:
 def test_a_file_damaged_by_hand_counts_as_nothing_remembered(home: Path, content: bytes) -> None:
     home.mkdir()
     (home / "last-library.json").write_bytes(content)
+    assert user_folders.last_library() is None
+
+
+@pytest.mark.parametrize("place", ["/proc/nowhere", "/dev/null", "/dev/null/nowhere", "/sys/nowhere"])
+def test_a_place_that_cannot_be_written_to_is_named(place: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOCOSEARCH_HOME", place)
+    with pytest.raises(NotWritable, match=place):
+        user_folders.set_last_library(Path("photos"))
     assert user_folders.last_library() is None
 
 

@@ -63,7 +63,7 @@ def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bo
         return INTERRUPTED
     if report.kept and not report.found:
         return 1
-    return SKIPS_UNDER_STRICT if strict and counts["skipped"] else 0
+    return SKIPS_UNDER_STRICT if strict and (counts["skipped"] or report.unreadable) else 0
 
 
 @contextmanager
@@ -89,10 +89,14 @@ def _bar() -> Iterator[Callable[["Progress"], None]]:
 
 def _remember(library: "Library", index_dir: Path | None) -> None:
     from mocosearch.user_folders import remember_index_folder, set_last_library
+    from mocosearch_index.errors import DiskFull, NotWritable
 
-    set_last_library(library.root)
-    if index_dir is not None:
-        remember_index_folder(library.root, index_dir)
+    try:
+        set_last_library(library.root)
+        if index_dir is not None:
+            remember_index_folder(library.root, index_dir)
+    except (DiskFull, NotWritable) as error:  # the index is whole; it only has to be named
+        click.echo(f"Note     This library will not be remembered. {error}", err=True)
 
 
 def _print(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> None:

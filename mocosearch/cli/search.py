@@ -41,6 +41,8 @@ def command(image: Path, folder: Path | None, k: int, as_json: bool) -> None:
         except Undecodable as error:
             raise click.ClickException(f"{shown(image)}: {error}") from error
         hits = library.query(picture.image, k)
+        if not hits:
+            click.echo("Nothing found: the library holds no photos, or the encoder sees nothing in this one.", err=True)
         if as_json:
             click.echo(json.dumps([_as_json(library, hit) for hit in hits], indent=2))
         elif sys.stdout.isatty():

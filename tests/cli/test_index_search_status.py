@@ -170,6 +170,16 @@ def test_an_index_elsewhere_is_found_again(mocosearch: Terminal, photos: Path, e
     assert mocosearch("search", photos / "1.jpg", "-k", "1")[0] == f"{photos / '1.jpg'}\n"
 
 
+def test_a_home_that_cannot_be_written_to_costs_only_the_memory(
+    mocosearch: Terminal, photos: Path, encoder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOCOSEARCH_HOME", "/proc/mocosearch")
+    out, err = mocosearch("index", photos, "--encoder", encoder)
+    assert "will not be remembered" in err
+    assert "5 photos" in out
+    assert "5 indexed" in mocosearch("status", photos)[0]
+
+
 def test_another_encoder_is_refused_with_exit_code_4(
     mocosearch: Terminal, photos: Path, encoders: dict[str, str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 import random
 import sqlite3
+import struct
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -208,6 +210,18 @@ def test_files_of_a_newer_version_are_refused(stored: Path) -> None:
     for writable in (False, True):
         with pytest.raises(NewerFormat, match="update mocosearch"):
             ImageIndex.open(stored, writable=writable)
+
+
+def test_the_vector_file_is_as_the_page_about_formats_says(stored: Path) -> None:
+    data = (stored / VECTORS).read_bytes()
+    magic, version, dim, identity, crc = struct.unpack_from("<8sII16sI", data)
+    assert (magic, version, dim, crc) == (b"mocovec\n", 1, DIM, zlib.crc32(data[:32]))
+    assert data[36:64] == bytes(28)
+    row = data[64 + 9 * (2 * DIM + 4) :][: 2 * DIM + 4]
+    assert np.allclose(np.frombuffer(row[:-4], "<f2"), vector(b"0/9.jpg"), atol=1e-3)
+    assert struct.unpack("<I", row[-4:]) == (zlib.crc32(row[:-4], 9),)
+    footer = (stored / SEARCH).read_bytes()[-56:]
+    assert struct.unpack("<8sI16sIQQII", footer)[:6] == (b"mocoann\n", 1, identity, 1, 2, 19)
 
 
 def test_the_search_file_is_one_that_plain_faiss_reads(stored: Path) -> None:
