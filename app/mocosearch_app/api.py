@@ -1,19 +1,20 @@
 """The HTTP routes beside the page: upload a picture, pictures to look at, the page's own files, health."""
 
+import os
 from importlib.resources import files
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
-from mocosearch_index.errors import MocosearchError
 from starlette.requests import ClientDisconnect
 
 from mocosearch.images.decode import Undecodable
 from mocosearch_app.service import NothingToShow, SearchService
+from mocosearch_index.errors import MocosearchError
 
 MAX_UPLOAD = 64 << 20  # bytes
 _UPLOADS_AT_ONCE = 8  # each takes up to MAX_UPLOAD of memory while it is received
-_DECODING_AT_ONCE = 2  # uploads and thumbnails; a decoder may take a gigabyte
+_DECODING_AT_ONCE = min(8, os.cpu_count() or 2)  # uploads and thumbnails
 _FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 _SESSION = {"Cache-Control": "private, max-age=3600"}
 _ASSETS = {

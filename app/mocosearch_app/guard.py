@@ -1,7 +1,7 @@
 """The door of the server: who may ask, for what, and what a browser may do with the answer.
 
 Gradio brings some sixty routes, among them ones that serve files by path and fetch addresses for a client.
-The page needs six of them; all others answer 404 here.
+The page needs seven of them; all others answer 404 here.
 """
 
 import base64
@@ -11,12 +11,12 @@ import re
 from collections.abc import Collection, Mapping
 from http import HTTPStatus
 
-from mocosearch_index.paths import printable
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mocosearch_app.events import MAX_BYTES, is_plain_event
+from mocosearch_index.paths import printable
 
 _log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ _READ = re.compile(
     r"/|/healthz|/favicon\.ico|/theme\.css|/manifest\.json|/page/[a-z]+\.[a-z]+"
     r"|/(assets|static/js|static/img|static/fonts)/[\w@-]+(\.[\w@-]+)*"
     r"|/thumbnails/[0-9a-f-]+\.webp|/uploads/[0-9a-f]+\.webp"
-    r"|/gradio_api/queue/data",
+    r"|/gradio_api/queue/data|/gradio_api/app_id",
     re.ASCII,
 )
 _WRITE = re.compile(rf"/api/queries|{_EVENT}", re.ASCII)

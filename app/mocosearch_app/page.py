@@ -8,11 +8,11 @@ import logging
 import random
 
 from fastapi import FastAPI
-from mocosearch_index.errors import MocosearchError
 
 from mocosearch_app import looks, render
 from mocosearch_app.private import quiet_gradio
 from mocosearch_app.service import SearchService
+from mocosearch_index.errors import MocosearchError
 
 quiet_gradio()
 import gradio as gr  # noqa: E402 - reads the environment when it is imported
@@ -48,13 +48,15 @@ def build_page(service: SearchService) -> gr.Blocks:
     def look(text: object) -> str:
         return _answer(service, text)
 
-    with gr.Blocks(title=f"{service.library_name} · mocosearch", analytics_enabled=False, fill_width=True) as page:
+    page = gr.Blocks(title=f"{service.library_name} · mocosearch", analytics_enabled=False, fill_width=True)
+    with page:
         _html(render.header(service.library_name), "top")
         field = gr.Textbox(visible="hidden", elem_id="look", show_label=False)
         shown = _html("", "view")
         page.load(first_look, None, shown, api_visibility="private", show_progress="hidden")
         field.change(look, field, shown, api_visibility="private", show_progress="hidden")
-    return page.queue(max_size=_WAITING, default_concurrency_limit=_AT_ONCE, api_open=False)
+    page.queue(max_size=_WAITING, default_concurrency_limit=_AT_ONCE, api_open=False)
+    return page
 
 
 def mount_page(app: FastAPI, page: gr.Blocks) -> None:
@@ -79,8 +81,8 @@ def _html(value: str, elem_id: str) -> gr.Markdown:
 
 
 def _answer(service: SearchService, text: object) -> str:
-    """HTML for a look as the browser names it; whatever was sent, an answer and no exception."""
-    wanted = looks.parse(text) if isinstance(text, str) else None
+    """HTML for a look as the browser names it, with a space and a number; whatever was sent, an answer."""
+    wanted = looks.parse(text.partition(" ")[0]) if isinstance(text, str) else None
     if wanted is None:
         _log.warning("Refused a look that no page asks for: %.60r", text)
         return render.message("", "The page asked for something that does not exist.")

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
-from mocosearch_index.errors import MocosearchError
 from starlette.types import ASGIApp
 
 from mocosearch.errors import CannotServe
@@ -20,6 +19,7 @@ from mocosearch_app.guard import Guard
 from mocosearch_app.page import build_page, mount_page
 from mocosearch_app.service import SearchService
 from mocosearch_app.thumbnails import Thumbnails
+from mocosearch_index.errors import MocosearchError
 
 FIRST_PORT = 7860
 _PORTS_TRIED = 100

@@ -8,16 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from mocosearch_index.errors import MocosearchError, UnknownPhoto
-from mocosearch_index.paths import printable
-from mocosearch_index.records import Photo
-
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable, decode
 from mocosearch.library import Library
 from mocosearch_app.looks import Look, OfPhoto, OfUpload, Wall
 from mocosearch_app.thumbnails import SHORT_SIDE, Thumbnails, encode
 from mocosearch_app.uploads import Upload, Uploads
+from mocosearch_index.errors import MocosearchError, UnknownPhoto
+from mocosearch_index.paths import printable
+from mocosearch_index.records import Photo
 
 SHOWN = 60  # photos on the wall, and neighbors of a search
 _NOT_THERE = "This photo is not in the library (any more)."

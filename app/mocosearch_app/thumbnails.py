@@ -8,13 +8,13 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from mocosearch_index.atomic import atomic_write
-from mocosearch_index.errors import DiskFull
-from mocosearch_index.records import Photo
 from PIL import Image
 
 from mocosearch.images.decode import decode
 from mocosearch_app.private import private_folder
+from mocosearch_index.atomic import atomic_write
+from mocosearch_index.errors import DiskFull
+from mocosearch_index.records import Photo
 
 SIDE = 512  # pixels of the longer side: sharp in a row 240 pixels high on a screen of double density
 SHORT_SIDE = 384  # what is asked of the decoder: enough for SIDE up to an aspect ratio of 4:3

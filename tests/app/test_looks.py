@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocosearch_app.looks import WALL_SEEDS, Look, OfPhoto, OfUpload, Wall, parse
 
 LOOKS = st.one_of(

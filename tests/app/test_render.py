@@ -3,6 +3,7 @@ from html.parser import HTMLParser
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocosearch_app import render
 from mocosearch_app.looks import OfPhoto, OfUpload, Wall
 from mocosearch_app.service import Tile, View

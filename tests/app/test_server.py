@@ -17,9 +17,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from mocosearch_app.api import MAX_UPLOAD
 from PIL import Image
 from serving import ENVIRONMENT, Serving, serving
+
+from mocosearch_app.api import MAX_UPLOAD
 
 
 def png_bomb() -> bytes:

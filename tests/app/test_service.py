@@ -5,13 +5,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from mocosearch_app.looks import OfPhoto, OfUpload, Wall
-from mocosearch_app.service import SHOWN, NothingToShow, SearchService, Tile
-from mocosearch_app.thumbnails import Thumbnails
 from PIL import Image
 
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
+from mocosearch_app.looks import OfPhoto, OfUpload, Wall
+from mocosearch_app.service import SHOWN, NothingToShow, SearchService, Tile
+from mocosearch_app.thumbnails import Thumbnails
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from mocosearch_app import private
-from mocosearch_app.thumbnails import SIDE, Thumbnails
-from mocosearch_index.records import Photo
 from PIL import Image
 
 from mocosearch.images.decode import Undecodable
+from mocosearch_app import private
+from mocosearch_app.thumbnails import SIDE, Thumbnails
+from mocosearch_index.records import Photo
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
-from mocosearch_app.uploads import KEPT, Uploads
 from PIL import Image
 
 from mocosearch.images.decode import DecodedImage
+from mocosearch_app.uploads import KEPT, Uploads
 
 
 def picture(gray: int = 0) -> DecodedImage:

@@ -2,9 +2,11 @@
 
 const LOOK = /^(wall-\d{1,6}|photo-\d{1,18}|upload-[0-9a-f]{32})$/;
 const LARGEST = 64 * 1024 * 1024; // bytes, as in api.py
+const GONE = "The server does not answer. Is “mocosearch serve” still running?";
 const find = (selector) => document.querySelector(selector);
 
 let asked = null; // the look that was asked for last
+let asks = 0;
 let last = null; // the section that is on the page
 
 function wanted() {
@@ -16,11 +18,30 @@ function ask(look) {
   const field = find("#look textarea, #look input");
   asked = look;
   busy(true);
-  field.value = look;
+  expectAnswer(0);
+  field.value = `${look} ${++asks}`; // new every time: Gradio reacts to changes only
   field.dispatchEvent(new Event("input", { bubbles: true }));
 }
 
+// Gradio is silent when an answer fails to come.
+let alarm = 0;
+async function checkServer(asksBefore) {
+  try {
+    await fetch("/healthz", { cache: "no-store" });
+    if (asksBefore < 10) return expectAnswer(asksBefore + 1);
+    notice("The answer takes very long: reload the page.");
+  } catch {
+    notice(GONE);
+  }
+  busy(false);
+}
+
+function expectAnswer(asksBefore) {
+  alarm = setTimeout(checkServer, 3000, asksBefore);
+}
+
 function busy(on) {
+  clearTimeout(alarm);
   document.body.classList.toggle("busy", on);
   find("#view")?.setAttribute("aria-busy", String(on));
 }
@@ -69,7 +90,7 @@ async function search(file) {
     if (answer.ok) return go(look);
     notice(detail);
   } catch {
-    notice("The server does not answer. Is `mocosearch serve` still running?");
+    notice(GONE);
   }
   busy(false);
 }

@@ -1,0 +1,266 @@
+"""The page in Chromium: what a person does with it."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from serving import Serving, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+pytestmark = pytest.mark.browser
+
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+HOW_TO = "no Chromium to drive the page with: install it with `apt-get install chromium`"
+PHOTO = "#view .grid a"
+BRIGHTNESS = """[
+    getComputedStyle(document.body).backgroundColor,
+    getComputedStyle(document.querySelector("#shown h1")).color,
+].map((color) => color.match(/\\d+/g).slice(0, 3).reduce((sum, each) => sum + Number(each), 0) / 3)"""
+OPTIONS = {
+    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
+    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
+    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True},
+    "dark phone": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}, "has_touch": True},
+}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        if os.environ.get("CI"):
+            pytest.fail(HOW_TO)
+        pytest.skip(HOW_TO)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser: "Browser") -> Iterator[Callable[..., "Page"]]:
+    """Opens a page of its own; afterwards no page may have complained, or asked anything of another machine."""
+    complaints: list[str] = []
+    requests: list[str] = []
+    contexts = []
+
+    def open_page(address: str, kind: str = "light") -> "Page":
+        context = browser.new_context(**OPTIONS[kind])
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("request", lambda request: requests.append(request.url))
+        page.goto(address)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert complaints == []
+    assert [url for url in requests if not url.startswith(("http://127.0.0.1:", "data:", "blob:"))] == []
+
+
+def names(page: "Page") -> list[str]:
+    return [str(picture.get_attribute("alt")) for picture in page.query_selector_all(f"{PHOTO} img")]
+
+
+def wait_for(page: "Page", look: str) -> None:
+    page.wait_for_selector(f"#shown[data-look^={look}]")
+    page.wait_for_selector("body:not(.busy)")
+
+
+def until(page: "Page", expression: str, value: object = None) -> None:
+    """Wait until `expression` is true. Playwright's own wait_for_function needs eval, which the page forbids."""
+    for _ in range(300):
+        if page.evaluate(expression, value):
+            return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"never true: {expression}")
+
+
+def all_pictures_load(page: "Page") -> None:
+    """Wait until every picture of the page has arrived, those below the fold too."""
+    page.evaluate("for (const picture of document.images) picture.loading = 'eager'")
+    until(page, "[...document.images].every((picture) => picture.complete && picture.naturalWidth)")
+
+
+def test_load_upload_and_click_through_the_library(
+    server: Serving, indexed: Path, open_page: Callable[..., "Page"]
+) -> None:
+    page = open_page(server.address)
+    wait_for(page, "wall-")
+    assert len(names(page)) == 60
+    assert "62 photos" in page.inner_text("#shown h1")
+    all_pictures_load(page)
+
+    tile = sorted(indexed.glob("River/*.jpg"))[0]
+    page.set_input_files("#picture", tile)
+    wait_for(page, "upload-")
+    assert page.title() == "Your picture · mocosearch"
+    assert "Your picture" in page.inner_text("#view aside")
+    assert names(page)[0] == tile.name
+    first = page.inner_text("#view .grid li:first-child")
+    assert float(first.split()[0]) >= 0.99
+    assert "River" in first
+    all_pictures_load(page)
+
+    neighbors = names(page)
+    page.click("#view .grid li:nth-child(2) a")
+    wait_for(page, "photo-")
+    assert page.title() == f"{neighbors[1]} · mocosearch"
+    assert neighbors[1] in page.inner_text("#view aside")
+    assert neighbors[1] not in names(page)
+    assert names(page) != neighbors
+    assert "nearest first" in page.inner_text("#view .heading")
+    assert page.evaluate("scrollY") == 0
+
+    page.go_back()
+    wait_for(page, "upload-")
+    assert names(page) == neighbors
+    page.click("#view .back")
+    wait_for(page, "wall-")
+
+
+def test_surprise_me_shuffles_and_all_photos_leads_back_to_that_wall(
+    server: Serving, open_page: Callable[..., "Page"]
+) -> None:
+    page = open_page(server.address)
+    wait_for(page, "wall-")
+    first, address = names(page), page.url
+    page.click("#surprise")
+    until(page, "address => location.href !== address", address)
+    until(page, "document.querySelector('#shown').dataset.look === location.hash.slice(1)")
+    second = names(page)
+    assert second != first
+    page.click(PHOTO)
+    wait_for(page, "photo-")
+    page.click("#top .brand")
+    wait_for(page, "wall-")
+    assert names(page) == second
+
+
+def test_a_link_to_a_search_opens_that_search(server: Serving, open_page: Callable[..., "Page"]) -> None:
+    page = open_page(server.address)
+    wait_for(page, "wall-")
+    page.click(PHOTO)
+    wait_for(page, "photo-")
+    again = open_page(page.url)
+    wait_for(again, "photo-")
+    assert names(again) == names(page)
+    strange = open_page(f"{server.address}/#<img src=x onerror=alert(1)>")
+    wait_for(strange, "wall-")
+    missing = open_page(f"{server.address}/#photo-99999")
+    missing.wait_for_selector("#shown[data-title='Nothing to show']")
+    missing.click("#view .action")
+    wait_for(missing, "wall-")
+
+
+def test_a_search_with_the_keyboard_alone(server: Serving, open_page: Callable[..., "Page"]) -> None:
+    page = open_page(server.address)
+    wait_for(page, "wall-")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.matches('#view .grid a')"):
+            break
+    assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    page.keyboard.press("Enter")
+    wait_for(page, "photo-")
+    assert page.evaluate("document.activeElement.matches('#shown h1')")
+
+
+def test_dropping_and_pasting_a_picture_search_too(
+    server: Serving, indexed: Path, open_page: Callable[..., "Page"]
+) -> None:
+    page = open_page(server.address)
+    wait_for(page, "wall-")
+    data = list((indexed / "tall.png").read_bytes())
+    give = """([kind, bytes]) => {
+        const transfer = new DataTransfer();
+        transfer.items.add(new File([new Uint8Array(bytes)], "tall.png", { type: "image/png" }));
+        const event = kind === "paste"
+            ? new ClipboardEvent(kind, { clipboardData: transfer, bubbles: true })
+            : new DragEvent(kind, { dataTransfer: transfer, bubbles: true, cancelable: true });
+        document.querySelector("#view").dispatchEvent(event);
+    }"""
+    page.evaluate(give, ["dragenter", data])
+    assert page.is_visible("#drop")
+    page.evaluate(give, ["drop", data])
+    wait_for(page, "upload-")
+    assert not page.is_visible("#drop")
+    dropped = page.url
+    page.evaluate(give, ["paste", data])
+    until(page, "address => location.href !== address", dropped)
+    wait_for(page, "upload-")
+    assert names(page)[0] == "tall.png"
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_every_width_and_theme_is_legible_and_never_scrolls_sideways(
+    server: Serving, indexed: Path, open_page: Callable[..., "Page"], kind: str
+) -> None:
+    page = open_page(server.address, kind)
+    for look in ("wall-", "upload-", "photo-"):
+        if look == "upload-":
+            page.set_input_files("#picture", indexed / "wide & <b>bold<b>.png")
+        if look == "photo-":
+            page.click(PHOTO)
+        wait_for(page, look)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        ground, text = page.evaluate(BRIGHTNESS)
+        assert (ground < 40 and text > 220) if "dark" in kind else (ground > 220 and text < 40)
+
+
+def test_what_is_no_picture_is_told_in_the_page(server: Serving, browser: "Browser", tmp_path: Path) -> None:
+    (tmp_path / "holiday.jpg").write_text("not a picture")
+    page = browser.new_page()
+    page.goto(server.address)
+    wait_for(page, "wall-")
+    before = names(page)
+    page.set_input_files("#picture", tmp_path / "holiday.jpg")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "The picture cannot be used" in page.inner_text("#notice")
+    assert page.get_attribute("#notice", "role") == "alert"
+    assert names(page) == before
+    page.click(PHOTO)
+    wait_for(page, "photo-")
+    assert not page.is_visible("#notice")
+    page.close()
+
+
+def test_a_server_that_is_gone_is_told_and_the_search_goes_on_when_it_is_back(
+    indexed: Path, tmp_path: Path, browser: "Browser"
+) -> None:
+    page = browser.new_page()
+    with serving(indexed, tmp_path) as server:
+        page.goto(server.address)
+        wait_for(page, "wall-")
+        assert server.stop() == 0
+        page.set_input_files("#picture", indexed / "tall.png")
+        page.wait_for_selector("#notice:not([hidden])")
+        assert "mocosearch serve" in page.inner_text("#notice")
+        page.click(PHOTO)
+        assert not page.is_visible("#notice")
+        page.wait_for_selector("#notice:not([hidden])")
+        page.wait_for_selector("body:not(.busy)")
+        wanted, port = page.url.partition("#")[2], server.port
+    with serving(indexed, tmp_path, "--port", str(port)):
+        wait_for(page, wanted)
+        assert not page.is_visible("#notice")
+    page.close()
