@@ -93,7 +93,7 @@ def _item(tile: Tile) -> str:
     caption = ""
     if tile.score is not None:
         caption = (
-            f'<span class="score" title="Cosine similarity">{tile.score:.2f}</span>'
+            f'<span class="score" title="Cosine similarity">{tile.score:.3f}</span>'
             f'<span class="name">{escape(tile.name)}</span>{_folder(tile)}'
         )
     return (

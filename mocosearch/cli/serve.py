@@ -20,10 +20,9 @@ def command(folder: Path | None, port: int | None) -> None:
     The page is for this machine only and asks nothing of the network. Ctrl-C stops it.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # until the server handles it
-    from mocosearch_index.paths import shown
-
     from mocosearch.find_library import library_in_use
     from mocosearch.library import Library
+    from mocosearch_index.paths import shown
 
     index, why = library_in_use(folder)
     with Library.open(index) as library:

@@ -69,7 +69,7 @@ def test_markup_in_a_name_is_shown_as_text() -> None:
 
 def test_a_search_shows_the_query_and_each_neighbor_with_score_and_path() -> None:
     html = render.view(searched(tile("x.jpg", "sea/far", 0.987), tile("y.jpg", "", -0.1)))
-    for text in ("query.jpg", "300 × 200", "2 neighbors", "1,200 photos", "12 ms", "0.99", "-0.10", "sea/far"):
+    for text in ("query.jpg", "300 × 200", "2 neighbors", "1,200 photos", "12 ms", "0.987", "-0.100", "sea/far"):
         assert text in html
     assert [found["title"] for found in Reader(html).found if "draggable" in found and "title" in found] == [
         "sea/far/x.jpg",

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
+
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp
-from PIL import Image
 
 LIGHT = "import sys; from mocosearch.cli import main\ntry: main(['serve', '--help'])\nexcept SystemExit: pass\n"
 
