@@ -71,5 +71,5 @@ def serving(root: Path, folder: Path, *arguments: str, environment: dict[str, st
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", address), log.read_text()
         yield Serving(process, log, address)
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # not killed: it has a temporary folder to remove
+        process.wait(60)
