@@ -2,7 +2,7 @@
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -43,7 +43,7 @@ class _Prepared:
 
 def embed_photos(
     photos: Iterable[tuple[Key, Path]], encoder: Encoder, *, batch_size: int = 32
-) -> Iterator[tuple[Key, Embedding | Undecodable]]:
+) -> Generator[tuple[Key, Embedding | Undecodable]]:
     """Embed photos named by any keys: each key comes back once, in order, with its vector or the reason why not.
 
     Keys are drawn at most three batches ahead. The results of a batch come together; close the iterator to stop

@@ -2,11 +2,11 @@
 
 import os
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from mocosearch import scan
 from mocosearch.errors import NoPhotos
@@ -97,8 +97,7 @@ def _embed(stamps: list[FileStamp], encoder: "Encoder", work: "_Work") -> None:
 
     root = work.index.root.absolute()
     photos = ((stamp, root / os.fsdecode(stamp.path)) for stamp in stamps)
-    results = cast("Generator[tuple[FileStamp, Embedding | Undecodable]]", embed_photos(photos, encoder))
-    with closing(results):
+    with closing(embed_photos(photos, encoder)) as results:
         try:
             for stamp, result in results:
                 work.add(stamp, result)

@@ -99,9 +99,6 @@ def disk_errors_named(folder: Path) -> Iterator[None]:
         raise
 
 
-full_disk_named = disk_errors_named  # the name under which other rooms first knew it
-
-
 def disk_full(folder: Path) -> DiskFull:
     """Return the error that says that the disk of `folder` is full."""
     return DiskFull(

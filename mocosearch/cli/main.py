@@ -56,9 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         fail("Stopped.", INTERRUPTED)
-    except BrokenPipeError:  # `mocosearch search ... | head` is no error
-        sys.stderr.close()
-        sys.exit(0)
     sys.exit(status if isinstance(status, int) else 0)
 
 

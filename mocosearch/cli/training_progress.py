@@ -22,7 +22,8 @@ def print_plan(run: "Run", why: str) -> None:
     rate = recipe.optimizer.lr * recipe.batch / recipe.optimizer.lr_batch
     time = ""
     if run.seconds_per_step is not None:
-        time = f", about {run.total_steps * run.seconds_per_step / 60:.2g} minutes"
+        seconds = run.total_steps * run.seconds_per_step
+        time = f", about {seconds / 60:.0f} minutes" if seconds > 100 else f", about {seconds:.0f} seconds"
     lines = [
         f"Recipe   {run.recipe_name} ({why})",
         f"Photos   {run.photos:,} from {run.root}{f', {len(run.skipped)} skipped' if run.skipped else ''}",

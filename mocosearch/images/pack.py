@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.images.decode import ALWAYS_RETRY, Undecodable, decode, decoder_capabilities
-from mocosearch_index.atomic import full_disk_named
+from mocosearch_index.atomic import disk_errors_named
 from mocosearch_index.records import FileStamp
 
 CHANGED = "changed"  # the reason of a file that is no longer the one that was found
@@ -72,7 +72,7 @@ class Pack:
         packed: list[PackedPhoto] = []
         skipped: list[UnpackedPhoto] = []
         stamps = iter(stamps)
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool, full_disk_named(self.folder):
+        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool, disk_errors_named(self.folder):
             while chunk := list(islice(stamps, _PHOTOS_A_COMMIT)):
                 self._commit(root, [stamp for stamp in chunk if not self._is_current(stamp)], pool)
                 for stamp in chunk:

@@ -28,6 +28,7 @@ from mocosearch.training.run_folder import MetricsFile, RunFacts, RunFolder
 from mocosearch.training.schedule import learning_rate
 from mocosearch.training.trainer import StepReport, run_steps, training_step
 from mocosearch.user_folders import cache_folder
+from mocosearch_index.atomic import disk_errors_named
 from mocosearch_index.paths import printable
 
 CHECKPOINT_SECONDS = 300.0
@@ -77,7 +78,10 @@ class Run:
             method.load_state_dict(state["method"])
             optimizer.load_state_dict(state["optimizer"])
             first = state["step"]
-        with MetricsFile(self.folder.metrics, keep_steps=first) as metrics:
+        with (
+            disk_errors_named(self.folder.path),
+            MetricsFile(self.folder.metrics, keep_steps=first) as metrics,
+        ):
             saved_at = perf_counter()
 
             def step_done(report: StepReport) -> None:

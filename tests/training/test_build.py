@@ -22,9 +22,7 @@ def recipe_with(*, batch: int, groups: int, queue: int | str) -> Recipe:
     groups=st.sampled_from([1, 2, 8]),
     queue=st.sampled_from(["auto", 1, 512, 65536]),
 )
-def test_batch_groups_and_queue_fit_the_collection(
-    photos: int, batch: int, groups: int, queue: int | str
-) -> None:
+def test_batch_groups_and_queue_fit_the_collection(photos: int, batch: int, groups: int, queue: int | str) -> None:
     fitted, _ = fit_to_collection(recipe_with(batch=batch, groups=groups, queue=queue), photos)
     method = fitted.method
     assert 1 <= fitted.batch <= min(batch, photos // 2)
