@@ -2,11 +2,15 @@
 
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mocosearch.cli.stop_signal import stop_on_signals
 from mocosearch.cli.training_progress import counting, print_plan, training_bar
+
+if TYPE_CHECKING:
+    from mocosearch.training.run import Run
 
 CPU_MINUTES = 60.0
 
@@ -36,37 +40,44 @@ def command(
     if resume:
         if recipe_name or overrides or minutes:
             raise click.UsageError("--recipe, --set and --minutes are fixed for a run; leave them out with --resume.")
+        run, why = _resumed(folder, out), "resumed"
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
-    from mocosearch.training.run import new_run, resumed_run
-    from mocosearch.training.run_folder import latest_unfinished
-    from mocosearch.user_folders import set_current_encoder
-
-    if resume or folder is None:
-        with counting("Reading photos") as on_photo:
-            run = resumed_run(out or latest_unfinished(Path("runs"), folder), on_photo=on_photo)
-        why = "resumed"
     else:
-        recipe_name, why, minutes = _choose(recipe_name, minutes)
-        from mocosearch.recipes import load_recipe
-
-        recipe = load_recipe(recipe_name, overrides)
-        name = Path(recipe_name).stem
-        with counting("Reading photos") as on_photo:
-            run = new_run(
-                folder,
-                recipe,
-                recipe_name=name,
-                folder=_run_folder(out, name, folder),
-                minutes=minutes,
-                on_photo=on_photo,
-            )
+        run, why = _new(folder, out, recipe_name, overrides, minutes)
     print_plan(run, why)
     with stop_on_signals("Stopping at the end of this step") as stop, training_bar(run) as on_step:
         encoder = run.train(on_step=on_step, stop=stop)
+    from mocosearch.user_folders import set_current_encoder
+
     set_current_encoder(encoder)
     click.echo(f"Done. Next: mocosearch index {run.root}", err=True)
     click.echo(encoder)
+
+
+def _resumed(photos: Path | None, out: Path | None) -> "Run":
+    from mocosearch.training.run import resumed_run
+    from mocosearch.training.run_folder import latest_unfinished
+
+    folder = out or latest_unfinished(Path("runs"), photos)
+    with counting("Reading photos") as on_photo:
+        return resumed_run(folder, on_photo=on_photo)
+
+
+def _new(
+    photos: Path, out: Path | None, recipe_name: str | None, overrides: tuple[str, ...], minutes: float | None
+) -> tuple["Run", str]:
+    """Make a run and say why it has its recipe. Whatever is wrong with the flags is said before torch is loaded."""
+    from mocosearch.recipes import load_recipe
+
+    recipe_name, why, minutes = _choose(recipe_name, minutes)
+    recipe, name = load_recipe(recipe_name, overrides), Path(recipe_name).stem
+    folder = _run_folder(out, name, photos)
+    from mocosearch.training.run import new_run
+
+    with counting("Reading photos") as on_photo:
+        run = new_run(photos, recipe, recipe_name=name, folder=folder, minutes=minutes, on_photo=on_photo)
+    return run, why
 
 
 def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, float | None]:
