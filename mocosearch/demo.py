@@ -72,7 +72,8 @@ def prepare(
 
 def save_untrained(run: Run, folder: Path) -> Path:
     """Save the run's encoder as it is before the first step, to compare with."""
-    run.save_encoder(build_method(run.recipe, torch.device("cpu")), folder, steps=0)
+    method = build_method(run.recipe, torch.device("cpu"), photos=run.photos)
+    run.save_encoder(method, folder, steps=0)
     return folder
 
 

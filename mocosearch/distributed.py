@@ -1,18 +1,50 @@
-"""Batch norm over the part of a batch that one rank sees, and the shuffle that keeps it from leaking the answer.
+"""Ranks, what they exchange, and batch norm over the part of a batch that one rank sees.
 
-One process stands for several ranks here: a batch is split into groups, each normalized by its own statistics, as
-each rank would (MoCo, section 3.3, "Shuffling BN").
+One process may stand for several ranks: it splits its batch into groups, each normalized by its own statistics, as
+each rank would (MoCo, section 3.3, "Shuffling BN"). Without a process group there is one rank.
 """
 
 from collections.abc import Callable
 
 import torch
 from torch import Tensor
+from torch import distributed as dist
+from torch.distributed.nn.functional import all_gather as all_gather_with_gradient
 
 from mocosearch import randomness
 
 Encode = Callable[[Tensor], Tensor]
-Permutation = Callable[[int, int], Tensor]  # (step, batch) -> int64 (batch,)
+Permutation = Callable[[int, int], Tensor]  # (step, batch of all ranks) -> int64 (batch,)
+
+
+def rank() -> int:
+    """Return the number of this process among the ranks."""
+    return dist.get_rank() if dist.is_initialized() else 0
+
+
+def world_size() -> int:
+    """Return how many ranks train together."""
+    return dist.get_world_size() if dist.is_initialized() else 1
+
+
+def gather(tensor: Tensor) -> Tensor:
+    """Return all ranks' (B, ...) tensors as one (ranks * B, ...), in the order of ranks, the same on every rank.
+
+    A tensor that requires a gradient gets one from every rank that uses it.
+    """
+    if world_size() == 1:
+        return tensor
+    tensor = tensor.contiguous()
+    if torch.is_grad_enabled() and tensor.requires_grad:
+        return torch.cat(all_gather_with_gradient(tensor))  # type: ignore[no-untyped-call]
+    parts = [torch.empty_like(tensor) for _ in range(world_size())]
+    dist.all_gather(parts, tensor)
+    return torch.cat(parts)
+
+
+def own_part(batch: int) -> slice:
+    """Return where this rank's `batch` rows lie in what `gather` returns."""
+    return slice(rank() * batch, (rank() + 1) * batch)
 
 
 def encode_in_groups(encode: Encode, images: Tensor, groups: int) -> Tensor:
@@ -25,19 +57,22 @@ def encode_in_groups(encode: Encode, images: Tensor, groups: int) -> Tensor:
 
 
 def encode_shuffled(encode: Encode, images: Tensor, groups: int, permutation: Tensor) -> Tensor:
-    """Encode (B, ...) in groups of a shuffled batch and put the outputs back in the order of the input.
+    """Encode (B, ...) so that keys share their batch norm with other images than their queries do.
 
-    A key then shares its batch-norm statistics with other images than its query does, so that the statistics do not
-    give away which key is the positive.
+    All ranks' images are gathered and permuted (`permutation` is over all of them and the same on every rank), each
+    rank encodes its slice in `groups`, and the outputs (B, C) go back to the ranks and places of their images. So the
+    statistics do not give away which key is the positive.
     """
-    if groups == 1:
+    if groups == 1 and world_size() == 1:
         return encode(images)  # one group holds the whole batch in any order
     order = permutation.to(images.device)
-    return encode_in_groups(encode, images[order], groups)[order.argsort()]
+    own = own_part(len(images))
+    encoded = encode_in_groups(encode, gather(images)[order[own]], groups)
+    return gather(encoded)[order.argsort()[own]]
 
 
 def seeded_permutation(seed: int) -> Permutation:
-    """Return the permutation of a step as a pure function of (seed, step): the same after a resume."""
+    """Return the permutation of a step as a pure function of (seed, step): the same after a resume, on every rank."""
 
     def permutation(step: int, batch: int) -> Tensor:
         return torch.from_numpy(randomness.permutation(seed, step, size=batch))

@@ -81,7 +81,7 @@ def test_an_unknown_recipe_names_the_known_ones() -> None:
 
 
 def test_every_key_can_be_set_on_the_command_line() -> None:
-    keys = set(known_keys())
+    keys = set(known_keys({}))
     assert {"batch", "seed", "method.queue", "views.color_jitter.hue", "optimizer.lr"} <= keys
     assert not {"method", "views.color_jitter"} & keys
 

@@ -18,6 +18,8 @@ _SMOOTHING = 0.9  # of the figures beside the bar
 
 def print_plan(run: "Run", why: str) -> None:
     """Say, before the first step, what will be trained on what, for how long, and where it goes."""
+    from mocosearch.training.build import negatives
+
     recipe, method = run.recipe, run.recipe.method
     rate = recipe.optimizer.lr * recipe.batch / recipe.optimizer.lr_batch
     time = ""
@@ -28,7 +30,8 @@ def print_plan(run: "Run", why: str) -> None:
         f"Recipe   {run.recipe_name} ({why})",
         f"Photos   {run.photos:,} from {run.root}{f', {len(run.skipped)} skipped' if run.skipped else ''}",
         f"Network  {recipe.backbone.architecture}, crops of {recipe.views.crop} pixels, on {run.device}",
-        f"Method   K {method.queue:,}, batch {recipe.batch}, T {method.temperature}, learning rate {rate:.3g}",
+        f"Method   {method.name}, K {negatives(recipe):,}, T {method.temperature}",
+        f"Batch    {recipe.batch} photos, learning rate {rate:.3g}",
         f"Steps    {run.total_steps:,} ({run.total_steps / run.batches.steps_per_epoch:.1f} epochs){time}",
         f"Encoder  {run.folder.encoder}",
         *(f"Note     {notice}" for notice in run.notices),
@@ -72,9 +75,11 @@ def training_bar(run: "Run") -> Iterator[Callable[["StepReport"], None]]:
         now = {"loss": report.loss, "rate": rate, "waited": report.waited / report.seconds, **report.metrics}
         for name, value in now.items():
             smooth[name] = _SMOOTHING * smooth.get(name, value) + (1 - _SMOOTHING) * value
+        fill = report.metrics.get("queue_fill")  # of methods that have a queue
+        queue = "" if fill is None else f"queue {fill:.0%}  "
         return (
             f"loss {smooth['loss']:.2f} (chance {run.chance_loss:.2f})  finds its key {smooth['accuracy']:.0%}  "
-            f"queue {report.metrics['queue_fill']:.0%}  {smooth['rate']:.0f} images/s  data {smooth['waited']:.0%}"
+            f"{queue}{smooth['rate']:.0f} images/s  data {smooth['waited']:.0%}"
         )
 
     columns = (

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 from torch import Tensor, nn
 
@@ -13,16 +14,48 @@ Metrics = dict[str, Tensor]
 class Method(nn.Module, ABC):
     """A self-supervised objective over views of images. Its state dict holds all that a resume needs."""
 
+    views_per_image: ClassVar[int]
     query_encoder: ProjectedEncoder
 
     @abstractmethod
     def forward(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, Metrics]:
         """Return the loss, a scalar of at least float32, and metrics as detached scalar tensors.
 
-        `views`: tensors (B, 3, H, W), one per augmentation of the same B images; `ids`: int64 (B,), the images'
-        positions in the run's frozen list.
+        `views`: `views_per_image` tensors (B, 3, H, W), augmentations of this rank's B images; `ids`: int64 (B,), the
+        images' positions in the run's frozen list.
         """
 
     @abstractmethod
     def after_step(self) -> None:
-        """Do what follows the optimizer's update of the query encoder: momentum update, then dictionary update."""
+        """Do what follows the optimizer's update of the query encoder, such as the update of the dictionary."""
+
+
+class ContrastiveMethod(Method):
+    """A method whose queries are compared with keys in a dictionary, and which counts its steps."""
+
+    step: int = 0  # optimizer steps taken; a plain number, so that a GPU need not be asked for it
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._new_keys: tuple[Tensor, Tensor] | None = None  # of this step, with their images' ids
+
+    def take_new_keys(self) -> tuple[Tensor, Tensor]:
+        """Return the keys of the step that ends, and count it."""
+        if self._new_keys is None:
+            raise RuntimeError("after_step() follows forward(), once")
+        keys, self._new_keys = self._new_keys, None
+        self.step += 1
+        return keys
+
+    def get_extra_state(self) -> dict[str, int]:
+        """Return what the state dict carries besides tensors."""
+        return {"step": self.step}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Take back what `get_extra_state` gave."""
+        self.step = state["step"]
+
+
+def accuracy(logits: Tensor) -> Tensor:
+    """Return the share of queries, logits (B, 1 + K), that are nearer to their key than to any negative."""
+    return (logits.argmax(dim=1) == 0).to(logits.dtype).mean().detach()

@@ -2,19 +2,25 @@
 
 import copy
 from collections.abc import Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from mocosearch.distributed import Permutation, encode_in_groups, encode_shuffled, seeded_permutation
-from mocosearch.methods.base import Method, Metrics
+from mocosearch.distributed import Permutation, encode_in_groups, encode_shuffled, world_size
+from mocosearch.methods.base import ContrastiveMethod, Metrics, accuracy
 from mocosearch.methods.dictionaries import Queue
 from mocosearch.methods.info_nce import info_nce
 from mocosearch.nets import ProjectedEncoder, unit_norm
 
 
-class MoCo(Method):
-    """A query encoder learns to find each key, made by a slowly following key encoder, among a queue of old keys."""
+class MoCo(ContrastiveMethod):
+    """A query encoder learns to find each key, made by a slowly following key encoder, among a queue of old keys.
+
+    `symmetric` (not in the papers; in the authors' CIFAR demo): both views are queries once and keys once.
+    """
+
+    views_per_image: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -23,8 +29,9 @@ class MoCo(Method):
         *,
         momentum: float,
         temperature: float,
+        permutation: Permutation,
         batch_norm_groups: int = 1,
-        permutation: Permutation | None = None,
+        symmetric: bool = False,
     ) -> None:
         super().__init__()
         self.query_encoder = encoder
@@ -32,45 +39,41 @@ class MoCo(Method):
         self.dictionary = dictionary
         self.momentum = momentum
         self.temperature = temperature
+        self.permutation = permutation
         self.groups = batch_norm_groups
-        self.permutation = permutation or seeded_permutation(seed=0)
-        self.step = 0  # optimizer steps taken; a plain number, so that a GPU need not be asked for it
-        self._new_keys: tuple[Tensor, Tensor] | None = None
+        self.symmetric = symmetric
 
     def forward(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, Metrics]:
         """Follow algorithm 1 of the paper up to the loss."""
-        query_view, key_view = views
+        first, second = views
+        loss, logits, keys = self.contrast(first, second, ids)
+        if self.symmetric:
+            other_loss, other_logits, other_keys = self.contrast(second, first, ids)
+            loss, logits = (loss + other_loss) / 2, torch.cat([logits, other_logits])
+            keys, ids = torch.cat([keys, other_keys]), torch.cat([ids, ids])
+        self._new_keys = (keys, ids)
+        return loss, {"accuracy": accuracy(logits), "queue_fill": self.dictionary.fill()}
+
+    def contrast(self, query_view: Tensor, key_view: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return loss, logits (B, 1 + K) and keys (B, C) for queries from one view and keys from the other."""
         q = unit_norm(encode_in_groups(self.query_encoder, query_view, self.groups))  # (B, C)
         k = self.encode_keys(key_view)  # (B, C), no gradient
         k_positive, negatives = self.dictionary.look_up(k, ids)
         loss, logits = info_nce(q, k_positive, negatives, self.temperature)
-        self._new_keys = (k, ids)
-        accuracy = (logits.argmax(dim=1) == 0).to(loss.dtype).mean()
-        return loss, {"accuracy": accuracy.detach(), "queue_fill": self.dictionary.fill()}
+        return loss, logits, k
 
     @torch.no_grad()
     def encode_keys(self, images: Tensor) -> Tensor:
         """Encode keys (B, C) with shuffled batch norm (section 3.3); f_k's own forward passes feed its statistics."""
-        order = self.permutation(self.step, len(images))
+        order = self.permutation(self.step, len(images) * world_size())
         return unit_norm(encode_shuffled(self.key_encoder, images, self.groups, order))
 
     @torch.no_grad()
     def after_step(self) -> None:
         """Update f_k by momentum (equation 2), then enqueue this step's keys and drop the oldest."""
-        if self._new_keys is None:
-            raise RuntimeError("after_step() follows forward(), once")
+        keys, ids = self.take_new_keys()
         follow(self.key_encoder, self.query_encoder, self.momentum)
-        self.dictionary.update(*self._new_keys)
-        self._new_keys = None
-        self.step += 1
-
-    def get_extra_state(self) -> dict[str, int]:
-        """Return what the state dict carries besides tensors."""
-        return {"step": self.step}
-
-    def set_extra_state(self, state: dict[str, int]) -> None:
-        """Take back what `get_extra_state` gave."""
-        self.step = state["step"]
+        self.dictionary.update(keys, ids)
 
 
 @torch.no_grad()

@@ -5,10 +5,10 @@ import torch
 from mocosearch import randomness
 from mocosearch.distributed import seeded_permutation
 from mocosearch.errors import NoPhotos
-from mocosearch.methods import Method, MoCo
-from mocosearch.methods.dictionaries import Queue
+from mocosearch.methods import EndToEnd, InstanceDiscrimination, Method, MoCo
+from mocosearch.methods.dictionaries import MemoryBank, Queue
 from mocosearch.nets import ProjectedEncoder, build_backbone, build_head, feature_dim
-from mocosearch.recipes import Recipe
+from mocosearch.recipes import EndToEndSection, MemoryBankSection, MocoSection, Recipe
 
 FEWEST_PHOTOS = 8
 MOST_KEYS = 65536
@@ -16,50 +16,83 @@ FEWEST_PER_GROUP = 8  # images whose statistics batch norm can live with
 
 
 def fit_to_collection(recipe: Recipe, photos: int) -> tuple[Recipe, list[str]]:
-    """Return the recipe with batch, batch-norm groups and queue that `photos` images allow, and what was changed.
+    """Return the recipe with batch, batch-norm groups and dictionary that `photos` images allow, and what was changed.
 
     The batch is at most half of the collection. A queue longer than N - batch would hold an image's own keys as its
     negatives; `auto` is a quarter of the collection, at least a batch and at most 65536 keys.
     """
     if photos < FEWEST_PHOTOS:
         raise NoPhotos(f"Training needs at least {FEWEST_PHOTOS} photos that can be read; found {photos}.")
+    method = recipe.method
     batch = min(recipe.batch, photos // 2)
-    groups = max(1, min(recipe.method.batch_norm_groups, batch // FEWEST_PER_GROUP))
+    groups = max(1, min(method.batch_norm_groups, batch // FEWEST_PER_GROUP))
     batch -= batch % groups
-    largest_queue = photos - batch
-    automatic = min(max(batch, min(MOST_KEYS, photos // 4)), largest_queue)
-    asked = recipe.method.queue
-    queue = automatic if asked == "auto" or asked > largest_queue else asked
+    fitted: dict[str, int] = {"batch_norm_groups": groups}
     notices = []
     if batch != recipe.batch:
         notices.append(f"batch {batch} instead of {recipe.batch}: at most half of {photos} photos")
-    if groups != recipe.method.batch_norm_groups:
-        notices.append(f"{groups} batch-norm groups instead of {recipe.method.batch_norm_groups}: the batch is small")
-    if asked not in ("auto", queue):
-        notices.append(f"K {queue} instead of {asked}: with more keys a photo would be its own negative")
-    method = recipe.method.model_copy(update={"queue": queue, "batch_norm_groups": groups})
-    return recipe.model_copy(update={"batch": batch, "method": method}), notices
+    if groups != method.batch_norm_groups:
+        notices.append(f"{groups} batch-norm groups instead of {method.batch_norm_groups}: the batch is small")
+    if method.size_key is not None:
+        largest = photos - batch
+        asked = getattr(method, method.size_key)
+        automatic = min(max(batch, min(MOST_KEYS, photos // 4)), largest)
+        size = automatic if asked == "auto" or asked > largest else asked
+        fitted[method.size_key] = size
+        if asked not in ("auto", size):
+            notices.append(f"K {size} instead of {asked}: with more keys a photo would be its own negative")
+    return recipe.model_copy(update={"batch": batch, "method": method.model_copy(update=fitted)}), notices
 
 
-def build_method(recipe: Recipe, device: torch.device) -> Method:
-    """Build the recipe's method with weights that depend on its seed alone."""
-    moco = recipe.method
-    if moco.queue == "auto":
-        raise ValueError("fit_to_collection() turns an automatic queue into a number first")
+def negatives(recipe: Recipe) -> int:
+    """Return K, the number of negatives that each query of a fitted recipe meets."""
+    method = recipe.method
+    return recipe.batch - 1 if method.size_key is None else int(getattr(method, method.size_key))
+
+
+def build_method(recipe: Recipe, device: torch.device, *, photos: int) -> Method:
+    """Build the method of a fitted recipe for a list of `photos` images, with weights that depend on its seed alone."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(randomness.seed_of(recipe.seed))
         backbone = build_backbone(recipe.backbone.architecture, small_stem=recipe.backbone.small_stem)
-        dim = feature_dim(backbone)
-        encoder = ProjectedEncoder(backbone, build_head(moco.head, dim, moco.feature_dim))
-    method = MoCo(
-        encoder,
-        Queue(moco.queue, moco.feature_dim, seed=randomness.seed_of(recipe.seed, 1)),
-        momentum=moco.momentum,
-        temperature=moco.temperature,
-        batch_norm_groups=moco.batch_norm_groups,
-        permutation=seeded_permutation(recipe.seed),
-    )
+        head = build_head(recipe.method.head, feature_dim(backbone), recipe.method.feature_dim)
+    method = _method(recipe, ProjectedEncoder(backbone, head), photos)
     return method.to(device).to(memory_format=torch.channels_last)
+
+
+def _method(recipe: Recipe, encoder: ProjectedEncoder, photos: int) -> Method:
+    options = recipe.method
+    groups = options.batch_norm_groups
+    dictionary_seed = randomness.seed_of(recipe.seed, 1)
+    permutation = seeded_permutation(recipe.seed)
+    match options:
+        case MocoSection():
+            return MoCo(
+                encoder,
+                Queue(negatives(recipe), options.feature_dim, seed=dictionary_seed),
+                momentum=options.momentum,
+                temperature=options.temperature,
+                permutation=permutation,
+                batch_norm_groups=groups,
+                symmetric=options.symmetric,
+            )
+        case EndToEndSection():
+            return EndToEnd(
+                encoder,
+                temperature=options.temperature,
+                permutation=permutation,
+                shared_weights=options.shared_weights,
+                batch_norm_groups=groups,
+            )
+        case MemoryBankSection():
+            bank = MemoryBank(
+                photos,
+                options.feature_dim,
+                negatives=negatives(recipe),
+                momentum=options.momentum,
+                seed=dictionary_seed,
+            )
+            return InstanceDiscrimination(encoder, bank, temperature=options.temperature, batch_norm_groups=groups)
 
 
 def build_optimizer(recipe: Recipe, method: Method) -> torch.optim.Optimizer:

@@ -10,11 +10,12 @@ from torch import Tensor
 from mocosearch import randomness
 from mocosearch.images.pack import PackedPhoto, images_of
 from mocosearch.images.views import draw_parameters, make_view
+from mocosearch.methods import METHODS
 from mocosearch.recipes import Recipe
 
 
-class TwoViewBatches:
-    """Every epoch visits the images once, in a new order, in whole batches; each image gives two views."""
+class ViewBatches:
+    """Every epoch visits the images once, in a new order, in whole batches; each image gives the method's views."""
 
     def __init__(
         self, pixels: NDArray[np.uint8], photos: Sequence[PackedPhoto], recipe: Recipe, device: torch.device
@@ -23,11 +24,12 @@ class TwoViewBatches:
         self.photos = photos
         self.recipe = recipe
         self.device = device
+        self.views_per_image = METHODS[recipe.method.name].views_per_image
         self.steps_per_epoch = len(photos) // recipe.batch
         self._order: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 
     def __call__(self, step: int) -> tuple[list[Tensor], Tensor]:
-        """Return two views, float32 (B, 3, crop, crop), and the images' positions in the list of photos."""
+        """Return the views, each float32 (B, 3, crop, crop), and the images' positions in the list of photos."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if self._order[0] != epoch:
             order = randomness.permutation(self.recipe.seed, epoch, size=len(self.photos))
@@ -37,7 +39,7 @@ class TwoViewBatches:
         images = list(images_of(self.pixels, photos))
         sizes = np.array([[photo.height, photo.width] for photo in photos])
         views = []
-        for view in range(2):
+        for view in range(self.views_per_image):
             drawn = draw_parameters(self.recipe.views, sizes, seed=self.recipe.seed, epoch=epoch, ids=ids, view=view)
             views.append(make_view(images, drawn, self.recipe.views, self.device))
         return views, torch.from_numpy(ids)

@@ -21,9 +21,9 @@ from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD, packed_short_si
 from mocosearch.images.walk import find_photos
 from mocosearch.methods import Method
 from mocosearch.recipes import Recipe
-from mocosearch.training.build import build_method, build_optimizer, fit_to_collection
+from mocosearch.training.build import build_method, build_optimizer, fit_to_collection, negatives
 from mocosearch.training.checkpoint import load_latest, save_checkpoint
-from mocosearch.training.data import TwoViewBatches
+from mocosearch.training.data import ViewBatches
 from mocosearch.training.run_folder import MetricsFile, RunFacts, RunFolder
 from mocosearch.training.schedule import learning_rate
 from mocosearch.training.trainer import StepReport, run_steps, training_step
@@ -47,7 +47,7 @@ class Run:
     root: Path
     recipe_name: str
     recipe: Recipe  # fitted to the collection
-    batches: TwoViewBatches
+    batches: ViewBatches
     total_steps: int
     device: torch.device
     skipped: Sequence[UnpackedPhoto] = ()
@@ -63,14 +63,14 @@ class Run:
     @property
     def chance_loss(self) -> float:
         """The loss of a query encoder that guesses among the positive and K negatives: ln(K + 1)."""
-        return log(1 + int(self.recipe.method.queue))
+        return log(1 + negatives(self.recipe))
 
     def train(self, *, on_step: StepCallback, stop: Callable[[], bool] = lambda: False) -> Path:
         """Train to the end and return the folder of the finished encoder.
 
         Once `stop()` is true, the state is saved at the next step boundary and Interrupted is raised.
         """
-        method = build_method(self.recipe, self.device)
+        method = build_method(self.recipe, self.device, photos=self.photos)
         optimizer = build_optimizer(self.recipe, method)
         first = 0
         if self.resume:
@@ -159,7 +159,7 @@ def new_run(
     photos, skipped = pack.update(root, stamps, progress=lambda done: on_photo(done, len(stamps)))
     fitted, notices = fit_to_collection(recipe, len(photos))
     device = best_device()
-    batches = TwoViewBatches(pack.pixels(), photos, fitted, device)
+    batches = ViewBatches(pack.pixels(), photos, fitted, device)
     total_steps, seconds = fitted.schedule.epochs * batches.steps_per_epoch, None
     if minutes is not None:
         seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE)
@@ -207,7 +207,7 @@ def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: N
             "them: put them back, or train without --resume."
         )
     device = best_device()
-    batches = TwoViewBatches(pack.pixels(), photos, recipe, device)
+    batches = ViewBatches(pack.pixels(), photos, recipe, device)
     return Run(run_folder, root, facts.recipe, recipe, batches, facts.total_steps, device, resume=True)
 
 
@@ -217,12 +217,10 @@ def default_pack_folder(root: Path, recipe: Recipe) -> Path:
     return cache_folder() / "packs" / f"{name}-{packed_short_side(recipe.views)}"
 
 
-def measure_step(
-    recipe: Recipe, batches: TwoViewBatches, device: torch.device, *, budget: float
-) -> tuple[float, float]:
+def measure_step(recipe: Recipe, batches: ViewBatches, device: torch.device, *, budget: float) -> tuple[float, float]:
     """Return the median seconds of a step and the seconds it took to find out, on weights that are thrown away."""
     started = perf_counter()
-    method = build_method(recipe, device).train()
+    method = build_method(recipe, device, photos=len(batches.photos)).train()
     optimizer = build_optimizer(recipe, method)
     seconds: list[float] = []
     while len(seconds) < _FEWEST_TIMED or (perf_counter() - started < budget and len(seconds) < _MOST_TIMED):

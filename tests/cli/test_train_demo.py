@@ -64,7 +64,8 @@ def test_train_index_and_search_follow_each_other_without_a_flag(mocosearch: Moc
         "16 from",
         "1 skipped",
         "broken.jpg: not-an-image",
-        "K 8, batch 8",
+        "K 8",
+        "Batch    8",
         str(encoder),
     ):
         assert expected in err

@@ -11,11 +11,12 @@ from mocosearch.training.trainer import training_step
 DIM, K, BATCH = 4, 12, 8
 
 
-def tiny_moco(*, groups: int = 1, momentum: float = 0.9) -> MoCo:
+def tiny_moco(*, groups: int = 1, momentum: float = 0.9, symmetric: bool = False) -> MoCo:
     torch.manual_seed(0)
     backbone = nn.Sequential(nn.Conv2d(3, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     encoder = ProjectedEncoder(backbone, nn.Linear(6, DIM))
-    return MoCo(encoder, Queue(K, DIM), momentum=momentum, temperature=0.2, batch_norm_groups=groups).train()
+    options = {"momentum": momentum, "temperature": 0.2, "batch_norm_groups": groups, "symmetric": symmetric}
+    return MoCo(encoder, Queue(K, DIM), permutation=seeded_permutation(0), **options).train()
 
 
 def views(step: int = 0) -> list[torch.Tensor]:
@@ -116,3 +117,20 @@ def test_accuracy_counts_queries_nearer_to_their_key_than_to_any_negative() -> N
     _, metrics = method([same, same], torch.arange(BATCH))  # both encoders are equal: every query is its key
     assert float(metrics["accuracy"]) == 1.0
     assert float(metrics["queue_fill"]) == 0.0
+
+
+def test_the_symmetric_loss_is_the_mean_over_both_directions_and_enqueues_both_keys() -> None:
+    first, second = views()
+    ids = torch.arange(BATCH)
+    symmetric = tiny_moco(symmetric=True)
+    loss, _ = symmetric([first, second], ids)
+    one = tiny_moco()
+    forwards, _ = one([first, second], ids)
+    backwards, _ = one([second, first], ids)  # the batch statistics, not the running ones, normalize in training
+    torch.testing.assert_close(loss, (forwards + backwards) / 2)
+    symmetric.after_step()
+    plain = tiny_moco()
+    expected = torch.cat([plain.encode_keys(second), plain.encode_keys(first)])
+    for slot in range(2 * BATCH - K, 2 * BATCH):
+        torch.testing.assert_close(symmetric.dictionary.keys[slot % K], expected[slot])
+    assert int(symmetric.dictionary.seen) == 2 * BATCH

@@ -58,11 +58,11 @@ def test_fewer_than_eight_photos_are_an_error() -> None:
 def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
     torch.manual_seed(1)
     state = torch.random.get_rng_state()
-    first = build_method(fit_to_collection(load_recipe("demo"), 100)[0], CPU)
+    first = build_method(fit_to_collection(load_recipe("demo"), 100)[0], CPU, photos=100)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(2)
-    second = build_method(fit_to_collection(load_recipe("demo"), 100)[0], CPU)
-    other = build_method(fit_to_collection(load_recipe("demo", ["seed=1"]), 100)[0], CPU)
+    second = build_method(fit_to_collection(load_recipe("demo"), 100)[0], CPU, photos=100)
+    other = build_method(fit_to_collection(load_recipe("demo", ["seed=1"]), 100)[0], CPU, photos=100)
     weights = [m.query_encoder.backbone.conv1.weight for m in (first, second, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])
@@ -70,7 +70,7 @@ def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> 
 
 def test_only_the_query_encoder_is_optimized_and_all_of_it_decays() -> None:
     recipe, _ = fit_to_collection(load_recipe("moco_v2", ["backbone.architecture=resnet18"]), 100)
-    method = build_method(recipe, CPU)
+    method = build_method(recipe, CPU, photos=100)
     assert isinstance(method, MoCo)
     optimizer = build_optimizer(recipe, method)
     (group,) = optimizer.param_groups

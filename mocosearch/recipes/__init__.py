@@ -1,0 +1,25 @@
+"""Recipes: what a run trains and how."""
+
+from mocosearch.recipes.files import known_keys, load_recipe, recipe_folder, recipe_names, validate_recipe
+from mocosearch.recipes.schema import (
+    EndToEndSection,
+    MemoryBankSection,
+    MethodSection,
+    MocoSection,
+    Recipe,
+    ViewsSection,
+)
+
+__all__ = [
+    "EndToEndSection",
+    "MemoryBankSection",
+    "MethodSection",
+    "MocoSection",
+    "Recipe",
+    "ViewsSection",
+    "known_keys",
+    "load_recipe",
+    "recipe_folder",
+    "recipe_names",
+    "validate_recipe",
+]
