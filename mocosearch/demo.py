@@ -21,7 +21,8 @@ from mocosearch.evaluation.retrieval import chance_precision, precision_at_k
 from mocosearch.library import Library, Progress
 from mocosearch.recipes import load_recipe
 from mocosearch.training.build import build_method
-from mocosearch.training.run import CountCallback, Run, new_run
+from mocosearch.training.prepare import CountCallback, new_run
+from mocosearch.training.run import Run
 
 MINUTES = 3.0
 NEIGHBORS = 10

@@ -39,6 +39,14 @@ class Unscorable(MocosearchError):
     """Vectors of which no figure can be made: not finite, or too few photos or classes."""
 
 
+class BadDevices(MocosearchError):
+    """More devices than there are, or more than the collection can be spread over."""
+
+
+class RankFailed(MocosearchError):
+    """One of several training processes failed, and the others were ended."""
+
+
 class Interrupted(MocosearchError):
     """A person or the system asked to stop; what was done is saved and the text says how to go on."""
 

@@ -9,16 +9,20 @@ import click
 
 
 @contextmanager
-def stop_on_signals(message: str) -> Iterator[Callable[[], bool]]:
-    """Yield a function that turns true once a signal asked to stop; `message` then says what is being waited for."""
+def stop_on_signals(message: str, *, patient: bool = False, quiet: bool = False) -> Iterator[Callable[[], bool]]:
+    """Yield a function that turns true once a signal asked to stop; `message` then says what is being waited for.
+
+    `patient`: further signals change nothing; `quiet`: somebody else says it.
+    """
     asked = False
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked:
+        if asked and not patient:
             raise KeyboardInterrupt
+        if not asked and not quiet:
+            click.echo(f"\n{message}{'' if patient else ' (once more to stop at once)'}", err=True)
         asked = True
-        click.echo(f"\n{message} (once more to stop at once)", err=True)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

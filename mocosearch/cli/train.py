@@ -1,6 +1,8 @@
 """`mocosearch train`."""
 
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,9 +12,22 @@ from mocosearch.cli.stop_signal import stop_on_signals
 from mocosearch.cli.training_progress import counting, print_plan, training_bar
 
 if TYPE_CHECKING:
+    from mocosearch.recipes import Recipe
     from mocosearch.training.run import Run
 
 CPU_MINUTES = 60.0
+
+
+@dataclass(frozen=True)
+class NewRun:
+    """What a new run is made of; sent to every rank."""
+
+    photos: Path
+    folder: Path
+    recipe: "Recipe"
+    recipe_name: str
+    why: str
+    minutes: float | None
 
 
 @click.command("train")
@@ -24,6 +39,9 @@ CPU_MINUTES = 60.0
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train for about this long.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/RECIPE-TIME]")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or the newest unfinished one in runs/.")
+@click.option(
+    "--devices", type=click.IntRange(min=1), help="GPUs, or CPU processes, to train on.  [default: all GPUs, or 1]"
+)
 def command(
     folder: Path | None,
     recipe_name: str | None,
@@ -31,53 +49,49 @@ def command(
     minutes: float | None,
     out: Path | None,
     resume: bool,
+    devices: int | None,
 ) -> None:
     """Learn an encoder from the photos below DIR; no labels needed.
 
     Without flags it takes the paper's ResNet-50 recipe (moco_v2) where there is a GPU, else moco_v2_small for at
     most 60 minutes. Ctrl-C saves; --resume goes on from there. The folder of the finished encoder is printed.
+
+    All visible GPUs are used. Under torchrun or SLURM the command joins the ranks that were started there.
     """
+    what: NewRun | Path
     if resume:
         if recipe_name or overrides or minutes:
             raise click.UsageError("--recipe, --set and --minutes are fixed for a run; leave them out with --resume.")
-        run, why = _resumed(folder, out), "resumed"
+        what = out or _latest_unfinished(folder)
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
     else:
-        run, why = _new(folder, out, recipe_name, overrides, minutes)
-    print_plan(run, why)
-    with stop_on_signals("Stopping at the end of this step") as stop, training_bar(run) as on_step:
-        encoder = run.train(on_step=on_step, stop=stop)
+        what = _new_run(folder, out, recipe_name, overrides, minutes)
+    root, encoder = _on_devices(what, devices)
+    if encoder is None:  # another rank than the first
+        return
     from mocosearch.user_folders import set_current_encoder
 
     set_current_encoder(encoder)
-    click.echo(f"Done. Next: mocosearch index {run.root}", err=True)
+    click.echo(f"Done. Next: mocosearch index {root}", err=True)
     click.echo(encoder)
 
 
-def _resumed(photos: Path | None, out: Path | None) -> "Run":
-    from mocosearch.training.run import resumed_run
+def _latest_unfinished(photos: Path | None) -> Path:
     from mocosearch.training.run_folder import latest_unfinished
 
-    folder = out or latest_unfinished(Path("runs"), photos)
-    with counting("Reading photos") as on_photo:
-        return resumed_run(folder, on_photo=on_photo)
+    return latest_unfinished(Path("runs"), photos)
 
 
-def _new(
+def _new_run(
     photos: Path, out: Path | None, recipe_name: str | None, overrides: tuple[str, ...], minutes: float | None
-) -> tuple["Run", str]:
-    """Make a run and say why it has its recipe. Whatever is wrong with the flags is said before torch is loaded."""
+) -> NewRun:
+    """Choose what was left open. Whatever is wrong with the flags is said here, before torch is loaded."""
     from mocosearch.recipes import load_recipe
 
     recipe_name, why, minutes = _choose(recipe_name, minutes)
     recipe, name = load_recipe(recipe_name, overrides), Path(recipe_name).stem
-    folder = _run_folder(out, name, photos)
-    from mocosearch.training.run import new_run
-
-    with counting("Reading photos") as on_photo:
-        run = new_run(photos, recipe, recipe_name=name, folder=folder, minutes=minutes, on_photo=on_photo)
-    return run, why
+    return NewRun(photos, _run_folder(out, name, photos), recipe, name, why, minutes)
 
 
 def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, float | None]:
@@ -104,3 +118,51 @@ def _run_folder(out: Path | None, name: str, photos: Path) -> Path:
         return out
     folder = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
     return data_folder() / folder if folder.resolve().is_relative_to(inside) else folder
+
+
+def _on_devices(what: NewRun | Path, devices: int | None) -> tuple[Path, Path | None]:
+    """Train here, on ranks started from here, or as one of the ranks that somebody else started."""
+    from mocosearch.distributed.launch import device_count, in_world, join_world, launch
+
+    if in_world():
+        join_world()
+        return _train(what)
+    count = device_count(devices)
+    if count == 1:
+        return _train(what)
+    result: tuple[Path, Path | None] = launch(partial(_train, what), count)
+    return result
+
+
+def _train(what: NewRun | Path) -> tuple[Path, Path | None]:
+    """Train as one rank; return the folder of the photos and, on the first rank, the finished encoder."""
+    from mocosearch.distributed import rank, world_size
+
+    first = rank() == 0
+    run, why = _prepare(what, quiet=not first)
+    if first:
+        print_plan(run, why)
+    # Ranks are asked to stop by the terminal and by who started them: only a person's own process counts twice.
+    with (
+        stop_on_signals("Stopping at the end of this step", patient=world_size() > 1, quiet=not first) as stop,
+        training_bar(run, quiet=not first) as on_step,
+    ):
+        encoder = run.train(on_step=on_step, stop=stop)
+    return run.root, encoder if first else None
+
+
+def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
+    from mocosearch.training.prepare import new_run, resumed_run
+
+    with counting("Reading photos", quiet=quiet) as on_photo:
+        if isinstance(what, Path):
+            return resumed_run(what, on_photo=on_photo), "resumed"
+        run = new_run(
+            what.photos,
+            what.recipe,
+            recipe_name=what.recipe_name,
+            folder=what.folder,
+            minutes=what.minutes,
+            on_photo=on_photo,
+        )
+        return run, what.why

@@ -51,19 +51,23 @@ def _skipped_lines(run: "Run", most: int = 5) -> Iterator[str]:
 
 
 @contextmanager
-def counting(label: str) -> Iterator[Callable[[int, int], None]]:
+def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback (done, total) that moves a bar on a terminal and says nothing elsewhere."""
     from rich.console import Console
     from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as progress:
+    hidden = quiet or not sys.stderr.isatty()
+    with Progress(console=Console(stderr=True), transient=True, disable=hidden) as progress:
         task = progress.add_task(label, total=None)
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
 @contextmanager
-def training_bar(run: "Run") -> Iterator[Callable[["StepReport"], None]]:
+def training_bar(run: "Run", *, quiet: bool = False) -> Iterator[Callable[["StepReport"], None]]:
     """Yield the callback of each step: loss beside what guessing gives, accuracy, queue fill, images/s, time left."""
+    if quiet:
+        yield lambda report: None
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 

@@ -14,6 +14,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from mocosearch.images.decode import ALWAYS_RETRY, Undecodable, decode, decoder_capabilities
@@ -59,6 +60,7 @@ class Pack:
         self.short_side = short_side
         self._pixels_path = folder / "pixels.u8"
         self._pixels_path.touch()
+        self._lock = FileLock(folder / "lock", thread_local=False)
         self._table = sqlite3.connect(folder / "pack.sqlite")
         self._table.execute(_SCHEMA)
 
@@ -68,11 +70,16 @@ class Pack:
         """Pack what is new or changed among `stamps` and return all that are packed and all that are not, in order.
 
         `progress` is told the number of photos done so far. Raises DiskFull; what was committed before is kept.
+        Another process that packs at the same time is waited for; pixels that it reads are never overwritten.
         """
         packed: list[PackedPhoto] = []
         skipped: list[UnpackedPhoto] = []
         stamps = iter(stamps)
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool, disk_errors_named(self.folder):
+        with (
+            disk_errors_named(self.folder),
+            self._lock,
+            ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool,
+        ):
             while chunk := list(islice(stamps, _PHOTOS_A_COMMIT)):
                 self._commit(root, [stamp for stamp in chunk if not self._is_current(stamp)], pool)
                 for stamp in chunk:
@@ -102,8 +109,7 @@ class Pack:
         top = os.fsencode(root)
         decoded = pool.map(lambda stamp: self._decode(top, stamp), stamps)
         rows: list[tuple[object, ...]] = []
-        with self._pixels_path.open("r+b") as file:
-            file.seek(self._end())  # over what a killed run left behind the last committed photo
+        with self._pixels_path.open("ab") as file:  # behind all there is: others may be reading it
             for stamp, result in zip(stamps, decoded, strict=True):
                 known = (stamp.path, stamp.size, stamp.mtime_ns)
                 if isinstance(result, Undecodable):
@@ -111,7 +117,6 @@ class Pack:
                 else:
                     rows.append((*known, file.tell(), *result.shape[:2], None, None, None))
                     file.write(result.tobytes())
-            file.truncate()
             file.flush()
             os.fsync(file.fileno())
         with self._table:
@@ -128,10 +133,6 @@ class Pack:
             return Undecodable(CHANGED, "gone since it was found")
         except Undecodable as error:
             return error
-
-    def _end(self) -> int:
-        (end,) = self._table.execute("SELECT coalesce(max(start + 3 * height * width), 0) FROM photos").fetchone()
-        return int(end)
 
     def _row(self, path: bytes) -> PackedPhoto | UnpackedPhoto:
         size, mtime_ns, start, height, width, reason, detail = self._table.execute(

@@ -3,8 +3,8 @@
 import torch
 
 from mocosearch import randomness
-from mocosearch.distributed import seeded_permutation
-from mocosearch.errors import NoPhotos
+from mocosearch.distributed import seeded_permutation, world_size
+from mocosearch.errors import BadDevices, NoPhotos
 from mocosearch.methods import EndToEnd, InstanceDiscrimination, Method, MoCo
 from mocosearch.methods.dictionaries import MemoryBank, Queue
 from mocosearch.nets import ProjectedEncoder, build_backbone, build_head, feature_dim
@@ -12,27 +12,31 @@ from mocosearch.recipes import EndToEndSection, MemoryBankSection, MocoSection, 
 
 FEWEST_PHOTOS = 8
 MOST_KEYS = 65536
+FEWEST_PER_RANK = 2
 FEWEST_PER_GROUP = 8  # images whose statistics batch norm can live with
 
 
-def fit_to_collection(recipe: Recipe, photos: int) -> tuple[Recipe, list[str]]:
+def fit_to_collection(recipe: Recipe, photos: int, *, ranks: int = 1) -> tuple[Recipe, list[str]]:
     """Return the recipe with batch, batch-norm groups and dictionary that `photos` images allow, and what was changed.
 
-    The batch is at most half of the collection. A queue longer than N - batch would hold an image's own keys as its
-    negatives; `auto` is a quarter of the collection, at least a batch and at most 65536 keys.
+    The batch, over all ranks, is at most half of the collection; each rank has at least one batch-norm group of its
+    own. A queue longer than N - batch would hold an image's own keys as its negatives; `auto` is a quarter of the
+    collection, at least a batch and at most 65536 keys.
     """
     if photos < FEWEST_PHOTOS:
         raise NoPhotos(f"Training needs at least {FEWEST_PHOTOS} photos that can be read; found {photos}.")
     method = recipe.method
     batch = min(recipe.batch, photos // 2)
-    groups = max(1, min(method.batch_norm_groups, batch // FEWEST_PER_GROUP))
+    if batch < FEWEST_PER_RANK * ranks:
+        raise BadDevices(f"A batch of {batch} cannot be spread over {ranks} devices: train on fewer --devices.")
+    groups = ranks * max(1, min(method.batch_norm_groups, batch // FEWEST_PER_GROUP) // ranks)
     batch -= batch % groups
     fitted: dict[str, int] = {"batch_norm_groups": groups}
     notices = []
     if batch != recipe.batch:
         notices.append(f"batch {batch} instead of {recipe.batch}: at most half of {photos} photos")
     if groups != method.batch_norm_groups:
-        notices.append(f"{groups} batch-norm groups instead of {method.batch_norm_groups}: the batch is small")
+        notices.append(f"{groups} batch-norm groups instead of {method.batch_norm_groups}, to fit batch and devices")
     if method.size_key is not None:
         largest = photos - batch
         asked = getattr(method, method.size_key)
@@ -62,7 +66,7 @@ def build_method(recipe: Recipe, device: torch.device, *, photos: int) -> Method
 
 def _method(recipe: Recipe, encoder: ProjectedEncoder, photos: int) -> Method:
     options = recipe.method
-    groups = options.batch_norm_groups
+    groups = max(1, options.batch_norm_groups // world_size())  # those of one rank
     dictionary_seed = randomness.seed_of(recipe.seed, 1)
     permutation = seeded_permutation(recipe.seed)
     match options:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mocosearch import randomness
+from mocosearch.distributed import own_part, world_size
 from mocosearch.images.pack import PackedPhoto, images_of
 from mocosearch.images.views import draw_parameters, make_view
 from mocosearch.methods import METHODS
@@ -29,12 +30,13 @@ class ViewBatches:
         self._order: tuple[int, NDArray[np.int64]] = (-1, np.empty(0, dtype=np.int64))
 
     def __call__(self, step: int) -> tuple[list[Tensor], Tensor]:
-        """Return the views, each float32 (B, 3, crop, crop), and the images' positions in the list of photos."""
+        """Return this rank's views, float32 (B, 3, crop, crop) each, and its images' positions in the list."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if self._order[0] != epoch:
             order = randomness.permutation(self.recipe.seed, epoch, size=len(self.photos))
             self._order = epoch, order
-        ids = self._order[1][position * self.recipe.batch : (position + 1) * self.recipe.batch]
+        own = own_part(self.recipe.batch // world_size())
+        ids = self._order[1][position * self.recipe.batch :][own]
         photos = [self.photos[i] for i in ids]
         images = list(images_of(self.pixels, photos))
         sizes = np.array([[photo.height, photo.width] for photo in photos])

@@ -39,6 +39,7 @@ class RunFacts(BaseModel):
     minutes: float | None
     pack_folder: str
     device: str
+    ranks: int
     precision: str
     threads: int
     mocosearch: str
@@ -118,6 +119,7 @@ class MetricsFile:
         """Append one step."""
         row = asdict(report)
         row |= row.pop("metrics")
+        del row["stop"]
         self._file.write(json.dumps(row) + "\n")
         self._file.flush()
 

@@ -6,7 +6,7 @@ from mocosearch.distributed import encode_in_groups, encode_shuffled, seeded_per
 from mocosearch.methods import MoCo
 from mocosearch.methods.dictionaries import Queue
 from mocosearch.nets import ProjectedEncoder
-from mocosearch.training.trainer import training_step
+from mocosearch.training.trainer import Trainee
 
 DIM, K, BATCH = 4, 12, 8
 
@@ -31,7 +31,7 @@ def test_one_step_follows_the_order_of_algorithm_1() -> None:
     before_k = [p.detach().clone() for p in method.key_encoder.parameters()]
     queue_before = method.dictionary.keys.clone()
     expected_keys = tiny_moco().encode_keys(views()[1])  # by the key encoder before its update
-    training_step(method, optimizer, views(), torch.arange(BATCH))
+    Trainee(method, optimizer, autocast=None).step(views(), torch.arange(BATCH))
     for q0, k0, q1, k1 in zip(
         before_q, before_k, method.query_encoder.parameters(), method.key_encoder.parameters(), strict=True
     ):
@@ -91,7 +91,9 @@ def test_the_permutation_is_a_function_of_seed_and_step() -> None:
 
 def test_a_resumed_method_goes_on_to_the_very_same_numbers() -> None:
     def steps(method: MoCo, optimizer: torch.optim.Optimizer, numbers: range) -> list[float]:
-        return [float(training_step(method, optimizer, views(n), torch.arange(BATCH))[0]) for n in numbers]
+        return [
+            float(Trainee(method, optimizer, autocast=None).step(views(n), torch.arange(BATCH))[0]) for n in numbers
+        ]
 
     def made() -> tuple[MoCo, torch.optim.Optimizer]:
         method = tiny_moco(groups=2)

@@ -12,7 +12,7 @@ from mocosearch.methods import EndToEnd, InstanceDiscrimination
 from mocosearch.methods.dictionaries import InBatch, MemoryBank
 from mocosearch.methods.info_nce import info_nce
 from mocosearch.nets import ProjectedEncoder, unit_norm
-from mocosearch.training.trainer import training_step
+from mocosearch.training.trainer import Trainee
 
 DIM, BATCH, IMAGES = 4, 6, 20
 
@@ -125,7 +125,7 @@ def test_a_memory_bank_step_trains_the_encoder_and_stores_its_features() -> None
     weights = method.query_encoder.head.weight.detach().clone()
     optimizer = torch.optim.SGD(method.query_encoder.parameters(), lr=0.1)
     ids = torch.tensor([4, 9, 2, 7, 0, 11])
-    training_step(method, optimizer, [images()], ids)
+    Trainee(method, optimizer, autocast=None).step([images()], ids)
     torch.testing.assert_close(bank.keys[ids], expected)
     rest = np.setdiff1d(np.arange(IMAGES), ids.numpy())
     assert torch.equal(bank.keys[rest], before[rest])

@@ -13,7 +13,7 @@ from mocosearch.methods import MoCo, moco
 from mocosearch.methods.dictionaries import Queue
 from mocosearch.methods.info_nce import info_nce
 from mocosearch.nets import ProjectedEncoder, build_backbone, build_head
-from mocosearch.training.trainer import training_step
+from mocosearch.training.trainer import Trainee
 
 REFERENCE = json.loads((Path(__file__).parent / "moco_parity.json").read_text())
 STEPS, BATCH, SIZE, DIM = 6, 16, 64, 16
@@ -74,7 +74,7 @@ def test_parity_with_the_authors_implementation(case: str, monkeypatch: pytest.M
     for step in range(STEPS):
         key_norms.append(l2_norm(method.key_encoder))  # before the update that follows this step, as in the reference
         views = [fill((BATCH, 3, SIZE, SIZE), base + step, 1.0) for base in (1000, 2000)]
-        training_step(method, optimizer, views, torch.arange(BATCH))
+        Trainee(method, optimizer, autocast=None).step(views, torch.arange(BATCH))
 
     expected = REFERENCE["cases"][case]
     assert len(expected) == ranks

@@ -46,7 +46,7 @@ def test_what_was_changed_is_said() -> None:
     _, notices = fit_to_collection(load_recipe("moco_v2"), 100)
     assert len(notices) == 3
     assert "batch 48 instead of 256" in notices[0]
-    assert "6 batch-norm groups instead of 8" in notices[1]
+    assert "6 batch-norm groups instead of 8, to fit" in notices[1]
     assert "K 48 instead of 65536" in notices[2]
 
 

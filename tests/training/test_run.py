@@ -1,3 +1,4 @@
+import itertools
 import json
 import os
 import signal
@@ -14,7 +15,8 @@ from mocosearch.encoder import load_encoder
 from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, TrainingStopped
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training import run as run_module
-from mocosearch.training.run import Run, new_run, resumed_run
+from mocosearch.training.prepare import new_run, resumed_run
+from mocosearch.training.run import Run
 from mocosearch.training.run_folder import latest_unfinished
 from tests.training.photos import load_tiny_recipe, write_photos
 
@@ -39,8 +41,9 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 def train(run: Run, *, stop_after: int | None = None) -> Path:
-    taken: list[int] = []
-    return run.train(on_step=lambda report: taken.append(report.step), stop=lambda: taken[-1] == stop_after)
+    """Train; `stop_after` is the step during which the signal to stop arrives."""
+    steps = itertools.count(1)
+    return run.train(on_step=lambda report: None, stop=lambda: next(steps) == stop_after)
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +108,14 @@ def test_a_stopped_run_resumes_bit_for_bit(
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from mocosearch.training import run
+from mocosearch.training import prepare, run
 run.CHECKPOINT_SECONDS = 0  # a checkpoint every step
 steps = []
 def on_step(report):
     steps.append(report.step)
     if report.step == 6:
         os.kill(os.getpid(), signal.SIGKILL)
-run.resumed_run(Path(sys.argv[1])).train(on_step=on_step)
+prepare.resumed_run(Path(sys.argv[1])).train(on_step=on_step)
 """
 
 

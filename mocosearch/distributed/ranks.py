@@ -4,7 +4,8 @@ One process may stand for several ranks: it splits its batch into groups, each n
 each rank would (MoCo, section 3.3, "Shuffling BN"). Without a process group there is one rank.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
@@ -12,7 +13,9 @@ from torch import distributed as dist
 from torch.distributed.nn.functional import all_gather as all_gather_with_gradient
 
 from mocosearch import randomness
+from mocosearch_index.errors import MocosearchError
 
+Result = TypeVar("Result")
 Encode = Callable[[Tensor], Tensor]
 Permutation = Callable[[int, int], Tensor]  # (step, batch of all ranks) -> int64 (batch,)
 
@@ -45,6 +48,32 @@ def gather(tensor: Tensor) -> Tensor:
 def own_part(batch: int) -> slice:
     """Return where this rank's `batch` rows lie in what `gather` returns."""
     return slice(rank() * batch, (rank() + 1) * batch)
+
+
+def mean_over_ranks(values: Sequence[Tensor]) -> list[float]:
+    """Return the mean over ranks of each scalar tensor, the same on every rank, in one exchange."""
+    stacked = torch.stack([value.detach().double() for value in values])
+    if world_size() > 1:
+        dist.all_reduce(stacked)
+        stacked /= world_size()
+    numbers: list[float] = stacked.tolist()
+    return numbers
+
+
+def on_first_rank(work: Callable[[], Result]) -> Result:
+    """Do `work` on rank 0 while the others wait, and return its result, or raise its MocosearchError, on all."""
+    outcome: list[Any] = [None]
+    if rank() == 0:
+        try:
+            outcome = [work()]
+        except MocosearchError as error:
+            outcome = [error]
+    if world_size() > 1:
+        dist.broadcast_object_list(outcome)
+    if isinstance(outcome[0], MocosearchError):
+        raise outcome[0]
+    result: Result = outcome[0]
+    return result
 
 
 def encode_in_groups(encode: Encode, images: Tensor, groups: int) -> Tensor:

@@ -1,0 +1,150 @@
+"""Making a run ready: find and pack the photos, fit the recipe to them, turn minutes into steps; or read it back."""
+
+import os
+import statistics
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+from mocosearch import __version__
+from mocosearch.devices import autocast_dtype, best_device, precision_name
+from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
+from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos
+from mocosearch.images.pack import Pack, PackedPhoto, UnpackedPhoto
+from mocosearch.images.views import packed_short_side
+from mocosearch.images.walk import find_photos
+from mocosearch.recipes import Recipe
+from mocosearch.training.build import FEWEST_PER_RANK, build_method, build_optimizer, fit_to_collection
+from mocosearch.training.data import ViewBatches
+from mocosearch.training.run import Run
+from mocosearch.training.run_folder import RunFacts, RunFolder
+from mocosearch.training.trainer import Trainee
+from mocosearch.user_folders import cache_folder
+from mocosearch_index.paths import printable
+from mocosearch_index.records import FileStamp
+
+_TIMING_SHARE = 0.04  # of the minutes at hand, spent on finding out how long a step takes
+_FEWEST_TIMED, _MOST_TIMED = 3, 30
+
+CountCallback = Callable[[int, int], None]  # (done, total)
+
+
+def new_run(
+    root: Path,
+    recipe: Recipe,
+    *,
+    recipe_name: str,
+    folder: Path,
+    minutes: float | None,
+    pack_folder: Path | None = None,
+    on_photo: CountCallback = lambda done, total: None,
+) -> Run:
+    """Find and pack the photos, fit the recipe to them, turn `minutes` into a number of steps, write the folder.
+
+    On several ranks the first one does what is done once. Raises NoPhotos for fewer than 8 photos that can be read.
+    """
+    root, run_folder = root.absolute(), RunFolder(folder.absolute())
+    pack_folder = pack_folder or default_pack_folder(root, recipe)
+    stamps = on_first_rank(lambda: _find(root, recipe, pack_folder, on_photo))
+    pack, photos, skipped = _packed(root, stamps, recipe, pack_folder)
+    fitted, notices = fit_to_collection(recipe, len(photos), ranks=world_size())
+    device = best_device()
+    batches = ViewBatches(pack.pixels(), photos, fitted, device)
+    total_steps, seconds = fitted.schedule.epochs * batches.steps_per_epoch, None
+    if minutes is not None:
+        seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE)
+        total_steps = max(1, min(total_steps, int((60 * minutes - spent) / seconds)))
+    facts = RunFacts(
+        root=str(root),
+        recipe=recipe_name,
+        total_steps=total_steps,
+        minutes=minutes,
+        pack_folder=str(pack.folder),
+        device=str(device),
+        ranks=world_size(),
+        precision=precision_name(device),
+        threads=torch.get_num_threads(),
+        mocosearch=__version__,
+        torch=torch.__version__,
+    )
+    on_first_rank(lambda: run_folder.create(facts, fitted, [photo.stamp for photo in photos]))
+    return Run(
+        run_folder, root, recipe_name, fitted, batches, total_steps, device, skipped, notices, seconds_per_step=seconds
+    )
+
+
+def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: None) -> Run:
+    """Read a run back to continue it; raises BadCheckpoint when that cannot be done exactly.
+
+    Another number of ranks than before continues with a notice: the losses then differ a little.
+    """
+    run_folder = RunFolder(folder.absolute())
+    facts, recipe, stamps = run_folder.read()
+    if run_folder.encoder.is_dir():
+        raise BadCheckpoint(f"The run in {folder} is finished; its encoder is {run_folder.encoder}.")
+    if recipe.batch % world_size() or recipe.batch < FEWEST_PER_RANK * world_size():
+        raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {world_size()} devices.")
+    root, pack_folder = Path(facts.root), Path(facts.pack_folder)
+    on_first_rank(lambda: _pack(root, stamps, recipe, pack_folder, on_photo))
+    pack, photos, skipped = _packed(root, stamps, recipe, pack_folder)
+    if skipped:
+        raise BadCheckpoint(
+            f"{len(skipped)} photos of the run in {folder} changed or are gone, {printable(skipped[0].path)} among "
+            "them: put them back, or train without --resume."
+        )
+    notices = []
+    if facts.ranks != world_size():
+        notices.append(f"{world_size()} devices instead of {facts.ranks}: the losses will differ a little")
+    device = best_device()
+    batches = ViewBatches(pack.pixels(), photos, recipe, device)
+    return Run(run_folder, root, facts.recipe, recipe, batches, facts.total_steps, device, notices=notices, resume=True)
+
+
+def default_pack_folder(root: Path, recipe: Recipe) -> Path:
+    """Return the place in the user's cache for the downsized photos of `root`, shared by runs of one crop size."""
+    name = blake2b(os.fsencode(root.resolve()), digest_size=8).hexdigest()
+    return cache_folder() / "packs" / f"{name}-{packed_short_side(recipe.views)}"
+
+
+def measure_step(recipe: Recipe, batches: ViewBatches, device: torch.device, *, budget: float) -> tuple[float, float]:
+    """Return the median seconds of a step and the seconds it took to find out, on weights that are thrown away.
+
+    The same on all ranks, each of which has to call it.
+    """
+    method = build_method(recipe, device, photos=len(batches.photos))
+    trainee = Trainee(method, build_optimizer(recipe, method), autocast=autocast_dtype(device))
+    seconds: list[float] = []
+    while len(seconds) < _FEWEST_TIMED or (sum(seconds) < budget and len(seconds) < _MOST_TIMED):
+        before = perf_counter()
+        loss, _ = trainee.step(*batches(len(seconds)))
+        float(loss)  # waits for the device
+        seconds += mean_over_ranks([torch.tensor(perf_counter() - before, device=device)])
+    return statistics.median(seconds[1:]), sum(seconds)  # the first step also warms up
+
+
+def _find(root: Path, recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> list[FileStamp]:
+    """Find the photos of `root` and pack them."""
+    stamps = list(find_photos(root))
+    if not stamps:
+        raise NoPhotos(
+            f"{printable(os.fsencode(root))} holds no photos: name a folder with JPEG, PNG, HEIC or such files."
+        )
+    _pack(root, stamps, recipe, pack_folder, on_photo)
+    return stamps
+
+
+def _pack(root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> None:
+    pack = Pack(pack_folder, short_side=packed_short_side(recipe.views))
+    pack.update(root, stamps, progress=lambda done: on_photo(done, len(stamps)))
+    pack.close()
+
+
+def _packed(
+    root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path
+) -> tuple[Pack, list[PackedPhoto], list[UnpackedPhoto]]:
+    """Open the pack on every rank; on another node than the first one's it may first have to be made."""
+    pack = Pack(pack_folder, short_side=packed_short_side(recipe.views))
+    return pack, *pack.update(root, stamps)
