@@ -37,13 +37,13 @@ class ContrastiveMethod(Method):
 
     def __init__(self) -> None:
         super().__init__()
-        self._new_keys: tuple[Tensor, Tensor] | None = None  # of this step, with their images' ids
+        self._new_keys: list[tuple[Tensor, Tensor]] = []  # of this step, with their images' ids
 
-    def take_new_keys(self) -> tuple[Tensor, Tensor]:
-        """Return the keys of the step that ends, and count it."""
-        if self._new_keys is None:
+    def take_new_keys(self) -> list[tuple[Tensor, Tensor]]:
+        """Return the (keys, ids) of the step that ends, and count it."""
+        if not self._new_keys:
             raise RuntimeError("after_step() follows forward(), once")
-        keys, self._new_keys = self._new_keys, None
+        keys, self._new_keys = self._new_keys, []
         self.step += 1
         return keys
 

@@ -43,9 +43,10 @@ class EndToEnd(ContrastiveMethod):
         k = unit_norm(encode_shuffled(self.key_encoder, key_view, self.groups, order))  # (B, C), with gradient
         k_positive, negatives = self.dictionary.look_up(k, ids)
         loss, logits = info_nce(q, k_positive, negatives, self.temperature)
-        self._new_keys = (k.detach(), ids)
+        self._new_keys = [(k.detach(), ids)]
         return loss, {"accuracy": accuracy(logits)}
 
     def after_step(self) -> None:
         """Forget the batch: its keys serve once."""
-        self.dictionary.update(*self.take_new_keys())
+        for keys, ids in self.take_new_keys():
+            self.dictionary.update(keys, ids)

@@ -32,9 +32,10 @@ class InstanceDiscrimination(ContrastiveMethod):
         q = unit_norm(encode_in_groups(self.query_encoder, view, self.groups))  # (B, C)
         k_positive, negatives = self.dictionary.look_up(q.detach(), ids)
         loss, logits = info_nce(q, k_positive, negatives, self.temperature)
-        self._new_keys = (q.detach(), ids)
+        self._new_keys = [(q.detach(), ids)]
         return loss, {"accuracy": accuracy(logits)}
 
     def after_step(self) -> None:
         """Blend the images' new features into the bank."""
-        self.dictionary.update(*self.take_new_keys())
+        for keys, ids in self.take_new_keys():
+            self.dictionary.update(keys, ids)

@@ -47,11 +47,11 @@ class MoCo(ContrastiveMethod):
         """Follow algorithm 1 of the paper up to the loss."""
         first, second = views
         loss, logits, keys = self.contrast(first, second, ids)
+        self._new_keys = [(keys, ids)]
         if self.symmetric:
             other_loss, other_logits, other_keys = self.contrast(second, first, ids)
             loss, logits = (loss + other_loss) / 2, torch.cat([logits, other_logits])
-            keys, ids = torch.cat([keys, other_keys]), torch.cat([ids, ids])
-        self._new_keys = (keys, ids)
+            self._new_keys.append((other_keys, ids))
         return loss, {"accuracy": accuracy(logits), "queue_fill": self.dictionary.fill()}
 
     def contrast(self, query_view: Tensor, key_view: Tensor, ids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -71,9 +71,9 @@ class MoCo(ContrastiveMethod):
     @torch.no_grad()
     def after_step(self) -> None:
         """Update f_k by momentum (equation 2), then enqueue this step's keys and drop the oldest."""
-        keys, ids = self.take_new_keys()
         follow(self.key_encoder, self.query_encoder, self.momentum)
-        self.dictionary.update(keys, ids)
+        for keys, ids in self.take_new_keys():
+            self.dictionary.update(keys, ids)
 
 
 @torch.no_grad()

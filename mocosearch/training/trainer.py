@@ -1,6 +1,7 @@
 """The loop over any method: forward, loss, backward, update of the query encoder, then the method's own update."""
 
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -42,9 +43,7 @@ class Trainee:
         self.method = method.train()
         self.optimizer = optimizer
         self.autocast = autocast
-        # Every rank computes the same queue and the same key encoder: nothing but gradients is exchanged here.
-        ranks = DistributedDataParallel(method, broadcast_buffers=False) if world_size() > 1 else None
-        self._forward: torch.nn.Module = ranks or method
+        self._forward = _with_averaged_gradients(method) if world_size() > 1 else method
 
     def step(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Take one step in the paper's order (MoCo, algorithm 1) and return the loss and the metrics, detached."""
@@ -55,6 +54,16 @@ class Trainee:
         self.optimizer.step()
         self.method.after_step()
         return loss.detach(), metrics
+
+
+def _with_averaged_gradients(method: Method) -> torch.nn.Module:
+    """Wrap a method so that backward() averages gradients over ranks.
+
+    Buffers are left alone: every rank computes the same queue, and sending it at each step would cost 32 MiB.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # a new name for broadcast_buffers, unknown to older torch
+        return DistributedDataParallel(method, broadcast_buffers=False)
 
 
 def run_steps(

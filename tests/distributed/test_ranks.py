@@ -1,0 +1,58 @@
+"""Several ranks as real processes that talk over gloo."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from mocosearch.distributed.launch import device_count, launch
+from mocosearch.errors import BadDevices, RankFailed
+from tests.distributed import ranks_work
+from tests.methods.reference import CASES, TIGHT, check, reference_method
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_parity_with_the_authors_implementation_on_two_ranks(version: str) -> None:
+    ranks = launch(partial(ranks_work.parity, version), 2)
+    for (losses, key_norm, state), expected in zip(ranks, CASES[f"{version}_2rank"], strict=True):
+        assert losses == pytest.approx(expected["losses"], **TIGHT)
+        method = reference_method(version, groups=1)
+        method.load_state_dict(state)
+        check(method, version, key_norm, expected)
+
+
+@pytest.mark.parametrize("kind", ["moco", "end_to_end", "end_to_end_separate", "memory_bank"])
+def test_three_ranks_equal_three_batch_norm_groups_of_one_process(kind: str) -> None:
+    losses, states = launch(partial(ranks_work.train_small, kind, 25, 1), 3)
+    alone, (alone_state,) = ranks_work.train_small(kind, 25, 3)
+    assert losses == pytest.approx(alone, rel=1e-9)
+    for name, tensor in alone_state.items():
+        if isinstance(tensor, torch.Tensor) and "running" not in name and "tracked" not in name:
+            torch.testing.assert_close(states[0][name], tensor, rtol=1e-9, atol=1e-12)
+    # Bit for bit the same on every rank, though nothing but gradients and keys was exchanged.
+    assert len({ranks_work.fingerprint(state, but="backbone.1.") for state in states}) == 1
+
+
+def test_what_ranks_exchange() -> None:
+    found = launch(ranks_work.exchange, 3)
+    assert found["gathered"] == [0.0, 1.0, 10.0, 11.0, 20.0, 21.0]
+    # Rank r weighs the gathered rows 1..6 times (r + 1): each row's owner gets the sum over ranks.
+    assert found["gradients"] == [[6.0, 12.0], [18.0, 24.0], [30.0, 36.0]]
+    assert found["mean"] == [1.0, 2.0]
+    assert found["told"] == ["from rank 0"] * 3
+    assert found["refused"] == ["none here"] * 3
+
+
+def test_a_mistake_on_one_rank_ends_all_and_is_named() -> None:
+    with pytest.raises(RankFailed, match=r"rank 1 failed \(ZeroDivisionError: a mistake\), so the others were ended"):
+        launch(ranks_work.fail_on_one, 2)
+
+
+def test_devices_default_to_what_is_there() -> None:
+    gpus = torch.cuda.device_count()
+    assert device_count(None) == max(1, gpus)
+    if gpus:
+        with pytest.raises(BadDevices):
+            device_count(gpus + 1)
+    else:
+        assert device_count(3) == 3
