@@ -74,7 +74,8 @@ def launch(work: Callable[[], Any], ranks: int) -> Any:
     A MocosearchError of any rank is raised here again; when a rank dies otherwise the rest is ended and RankFailed
     says which and why.
     """
-    logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)  # our own words below
+    for chatty in ("torch.distributed.elastic", "torch.multiprocessing"):  # our own words are below
+        logging.getLogger(chatty).setLevel(logging.CRITICAL)
     with tempfile.TemporaryDirectory(prefix="mocosearch-ranks-") as folder:
         config = LaunchConfig(
             min_nodes=1,

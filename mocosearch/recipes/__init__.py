@@ -1,6 +1,6 @@
 """Recipes: what a run trains and how."""
 
-from mocosearch.recipes.files import known_keys, load_recipe, recipe_folder, recipe_names, validate_recipe
+from mocosearch.recipes.files import known_keys, load_recipe, recipe_folder, recipe_names, recipe_text, validate_recipe
 from mocosearch.recipes.schema import (
     EndToEndSection,
     MemoryBankSection,
@@ -21,5 +21,6 @@ __all__ = [
     "load_recipe",
     "recipe_folder",
     "recipe_names",
+    "recipe_text",
     "validate_recipe",
 ]

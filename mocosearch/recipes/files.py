@@ -28,22 +28,28 @@ def recipe_names() -> list[str]:
     return sorted(path.stem for path in recipe_folder().glob("*.yaml"))
 
 
+def recipe_text(name: str) -> str:
+    """Return the text of the recipe NAME, or of a YAML file; BadRecipe for an unknown one."""
+    path = Path(name) if name.endswith((".yaml", ".yml")) else recipe_folder() / f"{name}.yaml"
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise BadRecipe(
+            f"No recipe '{name}'{_nearest(name, recipe_names())}; known: {', '.join(recipe_names())}."
+        ) from None
+
+
 def load_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     """Read the recipe NAME, or a YAML file, and apply `section.key=value` overrides.
 
     Raises BadRecipe for an unknown name or key (with the nearest known one) and for a value that does not fit.
     """
-    path = Path(name) if name.endswith((".yaml", ".yml")) else recipe_folder() / f"{name}.yaml"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError:
-        raise BadRecipe(
-            f"No recipe '{name}'{_nearest(name, recipe_names())}; known: {', '.join(recipe_names())}."
-        ) from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise BadRecipe(f"{path} is not YAML: {' '.join(str(error).split())}.") from None
+        content = yaml.safe_load(recipe_text(name))
+    except yaml.YAMLError as error:
+        raise BadRecipe(f"The recipe {name} is not YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
-        raise BadRecipe(f"{path} holds no recipe: expected sections such as 'backbone:' and 'method:'.")
+        raise BadRecipe(f"The recipe {name} has no sections: expected sections such as 'backbone:' and 'method:'.")
     for override in overrides:
         _apply(content, override)
     return validate_recipe(content)
