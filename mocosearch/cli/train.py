@@ -28,6 +28,7 @@ class NewRun:
     recipe_name: str
     why: str
     minutes: float | None
+    init: str | None
 
 
 @click.command("train")
@@ -36,6 +37,7 @@ class NewRun:
 @click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key of the recipe; repeatable."
 )
+@click.option("--init", metavar="ENCODER", help="Continue from this encoder: whatever `index --encoder` takes.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train for about this long.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/RECIPE-TIME]")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or the newest unfinished one in runs/.")
@@ -46,6 +48,7 @@ def command(
     folder: Path | None,
     recipe_name: str | None,
     overrides: tuple[str, ...],
+    init: str | None,
     minutes: float | None,
     out: Path | None,
     resume: bool,
@@ -60,13 +63,14 @@ def command(
     """
     what: NewRun | Path
     if resume:
-        if recipe_name or overrides or minutes:
-            raise click.UsageError("--recipe, --set and --minutes are fixed for a run; leave them out with --resume.")
+        if recipe_name or overrides or minutes or init:
+            fixed = "--recipe, --set, --init and --minutes"
+            raise click.UsageError(f"{fixed} are fixed for a run; leave them out with --resume.")
         what = out or _latest_unfinished(folder)
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
     else:
-        what = _new_run(folder, out, recipe_name, overrides, minutes)
+        what = _new_run(folder, out, recipe_name, overrides, minutes, init)
     root, encoder = _on_devices(what, devices)
     if encoder is None:  # another rank than the first
         return
@@ -84,14 +88,19 @@ def _latest_unfinished(photos: Path | None) -> Path:
 
 
 def _new_run(
-    photos: Path, out: Path | None, recipe_name: str | None, overrides: tuple[str, ...], minutes: float | None
+    photos: Path,
+    out: Path | None,
+    recipe_name: str | None,
+    overrides: tuple[str, ...],
+    minutes: float | None,
+    init: str | None,
 ) -> NewRun:
     """Choose what was left open. Whatever is wrong with the flags is said here, before torch is loaded."""
     from mocosearch.recipes import load_recipe
 
     recipe_name, why, minutes = _choose(recipe_name, minutes)
     recipe, name = load_recipe(recipe_name, overrides), Path(recipe_name).stem
-    return NewRun(photos, _run_folder(out, name, photos), recipe, name, why, minutes)
+    return NewRun(photos, _run_folder(out, name, photos), recipe, name, why, minutes, init)
 
 
 def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, float | None]:
@@ -152,6 +161,7 @@ def _train(what: NewRun | Path) -> tuple[Path, Path | None]:
 
 
 def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
+    from mocosearch.cli.encoders import load_aloud
     from mocosearch.training.prepare import new_run, resumed_run
 
     with counting("Reading photos", quiet=quiet) as on_photo:
@@ -163,6 +173,7 @@ def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
             recipe_name=what.recipe_name,
             folder=what.folder,
             minutes=what.minutes,
+            init=load_aloud(what.init) if what.init else None,
             on_photo=on_photo,
         )
         return run, what.why

@@ -2,6 +2,7 @@
 
 from mocosearch.recipes.files import known_keys, load_recipe, recipe_folder, recipe_names, recipe_text, validate_recipe
 from mocosearch.recipes.schema import (
+    BackboneSection,
     EndToEndSection,
     MemoryBankSection,
     MethodSection,
@@ -11,6 +12,7 @@ from mocosearch.recipes.schema import (
 )
 
 __all__ = [
+    "BackboneSection",
     "EndToEndSection",
     "MemoryBankSection",
     "MethodSection",

@@ -1,6 +1,9 @@
 """From a recipe and a number of images to what trains: sizes that fit the collection, method and optimizer."""
 
+from collections.abc import Mapping
+
 import torch
+from torch import Tensor
 
 from mocosearch import randomness
 from mocosearch.distributed import seeded_permutation, world_size
@@ -54,11 +57,18 @@ def negatives(recipe: Recipe) -> int:
     return recipe.batch - 1 if method.size_key is None else int(getattr(method, method.size_key))
 
 
-def build_method(recipe: Recipe, device: torch.device, *, photos: int) -> Method:
-    """Build the method of a fitted recipe for a list of `photos` images, with weights that depend on its seed alone."""
+def build_method(
+    recipe: Recipe, device: torch.device, *, photos: int, init: Mapping[str, Tensor] | None = None
+) -> Method:
+    """Build the method of a fitted recipe for a list of `photos` images.
+
+    Its weights depend on the recipe's seed alone, but for the backbone's if `init` gives them.
+    """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(randomness.seed_of(recipe.seed))
         backbone = build_backbone(recipe.backbone.architecture, small_stem=recipe.backbone.small_stem)
+        if init is not None:
+            backbone.load_state_dict(init)
         head = build_head(recipe.method.head, feature_dim(backbone), recipe.method.feature_dim)
     method = _method(recipe, ProjectedEncoder(backbone, head), photos)
     return method.to(device).to(memory_format=torch.channels_last)

@@ -12,11 +12,12 @@ import torch
 from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
+from mocosearch.encoder import Encoder
 from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos
 from mocosearch.images.pack import Pack, PackedPhoto, UnpackedPhoto
 from mocosearch.images.views import packed_short_side
 from mocosearch.images.walk import find_photos
-from mocosearch.recipes import Recipe
+from mocosearch.recipes import BackboneSection, Recipe
 from mocosearch.training.build import FEWEST_PER_RANK, build_method, build_optimizer, fit_to_collection
 from mocosearch.training.data import ViewBatches
 from mocosearch.training.run import Run
@@ -39,13 +40,18 @@ def new_run(
     recipe_name: str,
     folder: Path,
     minutes: float | None,
+    init: Encoder | None = None,
     pack_folder: Path | None = None,
     on_photo: CountCallback = lambda done, total: None,
 ) -> Run:
     """Find and pack the photos, fit the recipe to them, turn `minutes` into a number of steps, write the folder.
 
-    On several ranks the first one does what is done once. Raises NoPhotos for fewer than 8 photos that can be read.
+    The backbone starts from that of `init`, whose architecture then replaces the recipe's. On several ranks the first
+    one does what is done once. Raises NoPhotos for fewer than 8 photos that can be read.
     """
+    if init is not None:
+        backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
+        recipe = recipe.model_copy(update={"backbone": backbone})
     root, run_folder = root.absolute(), RunFolder(folder.absolute())
     pack_folder = pack_folder or default_pack_folder(root, recipe)
     stamps = on_first_rank(lambda: _find(root, recipe, pack_folder, on_photo))
@@ -60,6 +66,7 @@ def new_run(
     facts = RunFacts(
         root=str(root),
         recipe=recipe_name,
+        init=init.card.description if init else None,
         total_steps=total_steps,
         minutes=minutes,
         pack_folder=str(pack.folder),
@@ -71,8 +78,9 @@ def new_run(
         torch=torch.__version__,
     )
     on_first_rank(lambda: run_folder.create(facts, fitted, [photo.stamp for photo in photos]))
+    weights = init.network.cpu().state_dict() if init else None
     return Run(
-        run_folder, root, recipe_name, fitted, batches, total_steps, device, skipped, notices, seconds_per_step=seconds
+        run_folder, root, recipe_name, fitted, batches, total_steps, device, skipped, notices, seconds, init=weights
     )
 
 

@@ -1,6 +1,6 @@
 """A training run: photos, recipe and method put together, trained to the end and saved on the way."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -9,6 +9,7 @@ from pathlib import Path
 from time import perf_counter
 
 import torch
+from torch import Tensor
 
 from mocosearch.devices import autocast_dtype
 from mocosearch.distributed import rank
@@ -27,6 +28,7 @@ from mocosearch.training.trainer import StepReport, Trainee, run_steps
 from mocosearch_index.atomic import disk_errors_named
 
 CHECKPOINT_SECONDS = 300.0
+EPOCH_CHECKPOINT_SECONDS = 60.0  # at the end of an epoch, which in a small collection comes every few seconds
 StepCallback = Callable[[StepReport], None]
 
 
@@ -44,6 +46,7 @@ class Run:
     skipped: Sequence[UnpackedPhoto] = ()
     notices: Sequence[str] = ()  # what was changed to fit the recipe to the collection
     seconds_per_step: float | None = None  # where it was measured
+    init: Mapping[str, Tensor] | None = None  # weights that the backbone starts from, instead of random ones
     resume: bool = False
 
     @property
@@ -62,14 +65,16 @@ class Run:
         Once `stop()` is true on any rank, the state is saved at the next step boundary and Interrupted is raised.
         """
         trainee, first = self._trainee()
-        rate = learning_rate(self.recipe, total_steps=self.total_steps, steps_per_epoch=self.batches.steps_per_epoch)
+        epoch = self.batches.steps_per_epoch
+        rate = learning_rate(self.recipe, total_steps=self.total_steps, steps_per_epoch=epoch)
         with self._records(first) as record:
             saved_at = perf_counter()
             for report in run_steps(trainee, self.batches, rate, steps=range(first, self.total_steps), stop=stop):
                 record(report)
                 on_step(report)
                 finished = report.step == self.total_steps
-                if finished or report.stop or perf_counter() - saved_at > CHECKPOINT_SECONDS:
+                between = CHECKPOINT_SECONDS if report.step % epoch else EPOCH_CHECKPOINT_SECONDS
+                if finished or report.stop or perf_counter() - saved_at > between:
                     self._save(trainee, report.step)
                     saved_at = perf_counter()
                 if report.stop and not finished:
@@ -83,7 +88,7 @@ class Run:
 
     def _trainee(self) -> tuple[Trainee, int]:
         """Return what trains, in the state of the newest checkpoint of a resumed run, and its next step."""
-        method = build_method(self.recipe, self.device, photos=self.photos)
+        method = build_method(self.recipe, self.device, photos=self.photos, init=self.init)
         optimizer = build_optimizer(self.recipe, method)
         first = 0
         if self.resume:

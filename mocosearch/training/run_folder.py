@@ -35,6 +35,7 @@ class RunFacts(BaseModel):
     format: int = FORMAT
     root: str
     recipe: str
+    init: str | None
     total_steps: int
     minutes: float | None
     pack_folder: str

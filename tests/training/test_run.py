@@ -105,6 +105,26 @@ def test_a_stopped_run_resumes_bit_for_bit(
         assert torch.equal(weights(folder)[name], tensor), name
 
 
+def test_a_run_can_start_from_another_encoder(
+    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    still = tiny_recipe.model_copy(
+        update={
+            "backbone": tiny_recipe.backbone.model_copy(update={"architecture": "resnet50"}),
+            "optimizer": tiny_recipe.optimizer.model_copy(update={"lr": 1e-12}),
+        }
+    )
+    options = {"recipe_name": "demo", "minutes": None, "pack_folder": tmp_path / "pack"}
+    run = new_run(photos, still, folder=tmp_path / "run", init=load_encoder(finished), **options)
+    assert run.recipe.backbone.architecture == "resnet18"
+    train(run)
+    continued = weights(tmp_path / "run")
+    for name, tensor in weights(finished).items():
+        if name.startswith("backbone.") and name.endswith((".weight", ".bias")):
+            torch.testing.assert_close(continued[name], tensor)
+    assert "resnet18" in json.loads((tmp_path / "run" / "run.json").read_text())["init"]
+
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
