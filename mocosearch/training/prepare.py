@@ -1,7 +1,6 @@
 """Making a run ready: find and pack the photos, fit the recipe to them, turn minutes into steps; or read it back."""
 
 import os
-import statistics
 from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
@@ -27,7 +26,7 @@ from mocosearch.user_folders import cache_folder
 from mocosearch_index.paths import printable
 from mocosearch_index.records import FileStamp
 
-_TIMING_SHARE = 0.04  # of the minutes at hand, spent on finding out how long a step takes
+_TIMING_SHARE = 0.06  # of the minutes at hand, spent on finding out how long a step takes
 _FEWEST_TIMED, _MOST_TIMED = 3, 30
 
 CountCallback = Callable[[int, int], None]  # (done, total)
@@ -118,9 +117,10 @@ def default_pack_folder(root: Path, recipe: Recipe) -> Path:
 
 
 def measure_step(recipe: Recipe, batches: ViewBatches, device: torch.device, *, budget: float) -> tuple[float, float]:
-    """Return the median seconds of a step and the seconds it took to find out, on weights that are thrown away.
+    """Return the seconds of a step and the seconds it took to find out, on weights that are thrown away.
 
-    The same on all ranks, each of which has to call it.
+    The lower quartile of a few steps: what else the machine does at the start should not decide the whole run. The
+    same on all ranks, each of which has to call it.
     """
     method = build_method(recipe, device, photos=len(batches.photos))
     trainee = Trainee(method, build_optimizer(recipe, method), autocast=autocast_dtype(device))
@@ -130,7 +130,8 @@ def measure_step(recipe: Recipe, batches: ViewBatches, device: torch.device, *, 
         loss, _ = trainee.step(*batches(len(seconds)))
         float(loss)  # waits for the device
         seconds += mean_over_ranks([torch.tensor(perf_counter() - before, device=device)])
-    return statistics.median(seconds[1:]), sum(seconds)  # the first step also warms up
+    settled = sorted(seconds[1:])  # the first step also warms up
+    return settled[len(settled) // 4], sum(seconds)
 
 
 def _find(root: Path, recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> list[FileStamp]:
