@@ -30,7 +30,7 @@ help:
 	@sed -n 's/^# \(make .*  .*\)/\1/p' Makefile
 
 demo: $(VENV)/installed
-	$(BIN)/mocosearch demo
+	$(BIN)/mocosearch demo || [ $$? -eq 130 ]  # 130: ended with Ctrl-C, as it should
 
 test: $(VENV)/installed-test
 	$(BIN)/python -m pytest

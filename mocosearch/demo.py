@@ -26,6 +26,15 @@ from mocosearch.training.run import Run
 
 MINUTES = 3.0
 NEIGHBORS = 10
+_LABELLED = (
+    "kNN accuracy: how often the nearest neighbors of a tile vote for its class. "
+    f"precision@{NEIGHBORS}: the share of its {NEIGHBORS} nearest that have its class."
+)
+_HEALTH = (
+    "Without labels nobody can say how good an encoder is, only whether it is sound: the effective rank says how many "
+    "independent directions its vectors use (more is better), uniformity how evenly they cover the sphere (lower is "
+    "better), feature spread how much they differ at all (0: collapsed)."
+)
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class Score:
 
     columns: Sequence[str]
     rows: Sequence[Row]
+    explanation: str
 
 
 def unpack_sample(folder: Path) -> Path:
@@ -56,7 +66,7 @@ def unpack_sample(folder: Path) -> Path:
 
 
 def prepare(
-    folder: Path, photos: Path | None, *, minutes: float, on_photo: CountCallback = lambda done, total: None
+    folder: Path, photos: Path | None, *, minutes: float, on_photo: CountCallback, on_measuring: Callable[[], None]
 ) -> Run:
     """Make a run on the tiles, or on `photos`, with everything it writes below `folder`."""
     name = "demo" if photos is None else "moco_v2_small"
@@ -68,6 +78,7 @@ def prepare(
         minutes=minutes,
         pack_folder=folder / "pack",
         on_photo=on_photo,
+        on_measuring=on_measuring,
     )
 
 
@@ -99,14 +110,14 @@ def score(library: Library, untrained: Path, *, labelled: bool) -> Score:
         health = {name: label_free_health(vector) for name, vector in vectors.items()}
         columns = ("effective rank", "uniformity", "feature spread")
         rows = [Row(name, (h.effective_rank, h.uniformity, h.feature_spread)) for name, h in health.items()]
-        return Score(columns, rows)
+        return Score(columns, rows, _HEALTH)
     labels = _labels(relative)
     rows = [
         Row(name, (knn_accuracy(vector, labels), precision_at_k(vector, labels, k=NEIGHBORS)))
         for name, vector in vectors.items()
     ]
     rows.append(Row("chance", (chance_accuracy(labels), chance_precision(labels))))
-    return Score(("kNN accuracy", f"precision@{NEIGHBORS}"), rows)
+    return Score(("kNN accuracy", f"precision@{NEIGHBORS}"), rows, _LABELLED)
 
 
 def _labels(paths: Sequence[bytes]) -> NDArray[np.int64]:

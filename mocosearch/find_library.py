@@ -17,6 +17,8 @@ def index_folder(root: Path, index_dir: Path | None = None) -> Path:
             raise NoLibrary(f"There is no index in {shown(index_dir)}: check --index-dir, or run `mocosearch index`.")
         return index_dir
     found = _index_folder(root)
+    if found is None and not root.exists():
+        raise NoLibrary(f"There is no folder {shown(root)}: check the name, or connect the drive that holds it.")
     if found is None:
         raise NoLibrary(f"{shown(root)} has no index: run `mocosearch index` on it first, or name another folder.")
     return found

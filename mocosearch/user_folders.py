@@ -33,6 +33,17 @@ def current_encoder() -> Path | None:
     return _path(_read(_ENCODER).get("path"))
 
 
+def current_fingerprint() -> str | None:
+    """Return the fingerprint that the current encoder states, if there is one, without loading it."""
+    current = current_encoder()
+    try:
+        facts = json.loads((current / "encoder.json").read_bytes()) if current else {}
+    except (OSError, ValueError):
+        return None
+    fingerprint = facts.get("fingerprint") if isinstance(facts, dict) else None
+    return fingerprint if isinstance(fingerprint, str) else None
+
+
 def encoder_trained_last() -> Path:
     """Return the current encoder; NoEncoder, which says how to get one, when there is none or it is gone."""
     current = current_encoder()
@@ -41,7 +52,7 @@ def encoder_trained_last() -> Path:
     gone = "" if current is None else f" (the one trained last, {shown(current)}, is gone)"
     raise NoEncoder(
         f"There is no encoder yet{gone}: make one with `mocosearch train`, or name a file, a folder or a download with "
-        "--encoder, such as moco-v2-800ep."
+        "--encoder, such as moco-v2-800ep (ResNet-50 of the MoCo authors, CC-BY-NC, some hundred MB)."
     )
 
 

@@ -33,14 +33,24 @@ def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bo
     2,000 satellite tiles come with mocosearch. Their labels are used for the table only, never for training.
     """
     from mocosearch import demo
+    from mocosearch.errors import Interrupted
 
     with _demo_folder(keep, photos) as folder:
         with counting("Reading photos") as on_photo:
-            run = demo.prepare(folder, photos, minutes=minutes, on_photo=on_photo)
+            run = demo.prepare(
+                folder,
+                photos,
+                minutes=minutes,
+                on_photo=on_photo,
+                on_measuring=lambda: click.echo("Measuring how long a step takes ...", err=True),
+            )
         print_plan(run, "the demo's")
         untrained = demo.save_untrained(run, folder / "untrained")
         with stop_on_signals("Stopping at the end of this step") as stop, training_bar(run) as on_step:
-            run.train(on_step=on_step, stop=stop)
+            try:
+                run.train(on_step=on_step, stop=stop)
+            except Interrupted:
+                raise Interrupted("Stopped. The demo does not go on from here: start it again.") from None
         with counting("Indexing") as on_count:
             library = demo.index(run, folder / "index", progress=lambda p: on_count(p.done, p.total))
         with library:
@@ -50,6 +60,7 @@ def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bo
             if not no_serve:
                 from mocosearch_app import serve
 
+                click.echo("Open this address in a browser; Ctrl-C ends the demo.", err=True)
                 serve(library, port=port, on_ready=click.echo)
 
 
@@ -76,3 +87,4 @@ def _print(score: "Score") -> None:
     for row in score.rows:
         table.add_row(row.name, *(f"{figure:.3f}" for figure in row.figures))
     Console().print(table)
+    click.echo(score.explanation, err=True)

@@ -33,7 +33,7 @@ _LISTED = 10  # skipped files named after an update; `status` names more
     type=click.Path(path_type=Path),
     help="Keep the index here, for a DIR that cannot be written to.  [default: DIR/.mocosearch]",
 )
-@click.option("--prune", is_flag=True, help="Photos may be gone, however many they are.")
+@click.option("--prune", is_flag=True, help="Take photos that are gone as deleted, even if it is most of them.")
 @click.option("--strict", is_flag=True, help="Exit with 3 when a file of the library cannot be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bool, strict: bool, as_json: bool) -> int:
@@ -45,10 +45,12 @@ def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bo
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.library import Library
 
+    folder = Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links, drops ".."
     library, why = Library.open_or_create(folder, encoder, index_dir, load_aloud)
     with library:
         own = library.index.encoder
         click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)
+        _tell_of_newer_encoder(library)
         with stop_on_signals("Saving what is done") as stop, _bar() as on_progress:
             report = library.update(progress=on_progress, stop=stop, prune=prune)
         _remember(library, index_dir)
@@ -64,6 +66,15 @@ def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bo
     if report.kept and not report.found:
         return 1
     return SKIPS_UNDER_STRICT if strict and (counts["skipped"] or report.unreadable) else 0
+
+
+def _tell_of_newer_encoder(library: "Library") -> None:
+    from mocosearch.user_folders import current_fingerprint
+    from mocosearch_index.paths import shown
+
+    if current_fingerprint() not in (None, library.index.encoder.fingerprint):
+        folder = shown(library.index.folder)
+        click.echo(f"Note     another encoder was trained since; to use it, delete {folder} and index again", err=True)
 
 
 @contextmanager
@@ -116,13 +127,15 @@ def _print(library: "Library", report: "UpdateReport", counts: dict[str, int]) -
         )
     details = {
         "new or changed": report.embedded,
-        "unchanged": report.unchanged,
+        "unchanged": counts["indexed"] - report.embedded - report.returned,
         "back again": report.returned,
         "gone": report.missing,
         "skipped": counts["skipped"],
     }
     words = ", ".join(f"{count:,} {name}" for name, count in details.items() if count)
-    click.echo(f"{counts['indexed']:,} photos of {shown(library.root)} are in the index ({words})")
+    click.echo(f"{counts['indexed']:,} photos of {shown(library.root)} are in the index ({words or 'nothing new'})")
+    if not report.stopped and counts["indexed"]:
+        click.echo("Next: mocosearch serve", err=True)
 
 
 def _as_json(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> dict[str, object]:
@@ -137,8 +150,8 @@ def _as_json(library: "Library", report: "UpdateReport", counts: dict[str, int])
             for name in ("found", "new", "embedded", "unchanged", "returned", "missing", "kept", "stopped")
         },
         "skipped": [
-            {"path": os.fsdecode(skip.stamp.path), "reason": skip.reason, "detail": skip.detail}
-            for skip in report.skipped
+            {"path": os.fsdecode(photo.path), "reason": photo.reason, "detail": photo.detail}
+            for photo in library.index.photos("skipped")
         ],
         "unreadable": [os.fsdecode(path) for path in report.unreadable],
     }

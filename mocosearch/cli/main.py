@@ -1,6 +1,7 @@
 """The `mocosearch` group: loads a command's module only when it is called, and turns typed errors into one line."""
 
 import importlib
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -47,6 +48,8 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 done, 1 error, 2 usage, 3 skips under --strict, 4 mismatch, 130 Ctrl-C."""
+    for number in (signal.SIGTERM, signal.SIGHUP):  # leave by the front door, so that temporary folders go
+        signal.signal(number, lambda number, frame: sys.exit(128 + number))
     try:
         status = cli.main(args=arguments, prog_name="mocosearch", standalone_mode=False)
     except MocosearchError as error:

@@ -28,6 +28,7 @@ def command(image: Path, folder: Path | None, k: int, as_json: bool) -> None:
 
     On a terminal a table is printed; into a pipe one path a line. A score of 1 means the same picture.
     """
+    from mocosearch.errors import NoPhotos
     from mocosearch.find_library import library_in_use
     from mocosearch.images.decode import Undecodable, decode
     from mocosearch.library import Library
@@ -35,6 +36,8 @@ def command(image: Path, folder: Path | None, k: int, as_json: bool) -> None:
 
     index_folder, why = library_in_use(folder)
     with Library.open(index_folder) as library:
+        if not image.is_file():
+            raise NoPhotos(f"There is no file {shown(image)}: name the picture to search with.")
         click.echo(f"Library  {shown(library.root)} ({why})", err=True)
         try:
             picture = decode(image, short_side=library.encoder.preprocessing.resize)

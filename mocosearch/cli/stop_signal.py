@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as a polite request: the work stops at its next safe point. A second one stops at once."""
+"""Ctrl-C, SIGTERM and a closed terminal as polite requests: work stops at its next safe point, a second time at once."""
 
 import signal
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ def stop_on_signals(message: str, *, patient: bool = False, quiet: bool = False)
             click.echo(f"\n{message}{'' if patient else ' (once more to stop at once)'}", err=True)
         asked = True
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield lambda: asked
     finally:

@@ -116,13 +116,14 @@ def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, f
 
 def _run_folder(out: Path | None, name: str, photos: Path) -> Path:
     """Return the folder of a new run, never inside the photos and never one that holds something."""
+    from mocosearch.training.run_folder import RunFolder
     from mocosearch.user_folders import data_folder
 
     inside = photos.resolve()
     if out is not None:
         if out.resolve().is_relative_to(inside):
             raise click.UsageError(f"--out {out} lies inside the folder of photos; name a folder elsewhere.")
-        if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        if out.exists() and (not out.is_dir() or any(out.iterdir())) and not RunFolder(out).never_began():
             raise click.UsageError(f"--out {out} is not empty; name a new folder, or add --resume to continue its run.")
         return out
     folder = Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
@@ -175,5 +176,6 @@ def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
             minutes=what.minutes,
             init=load_aloud(what.init) if what.init else None,
             on_photo=on_photo,
+            on_measuring=lambda: None if quiet else click.echo("Measuring how long a step takes ...", err=True),
         )
         return run, what.why

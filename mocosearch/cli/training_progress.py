@@ -64,7 +64,7 @@ def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[int, int]
 
 @contextmanager
 def training_bar(run: "Run", *, quiet: bool = False) -> Iterator[Callable[["StepReport"], None]]:
-    """Yield the callback of each step: loss beside what guessing gives, accuracy, queue fill, images/s, time left."""
+    """Yield the callback of each step: loss beside what guessing gives, accuracy, images/s, time left."""
     if quiet:
         yield lambda report: None
         return
@@ -76,14 +76,15 @@ def training_bar(run: "Run", *, quiet: bool = False) -> Iterator[Callable[["Step
 
     def figures(report: "StepReport") -> str:
         rate = run.recipe.batch / report.seconds
+        fill = report.metrics.get("queue_fill", 1.0)
+        if fill < 1:  # random keys are easily told from real ones: loss and accuracy mean nothing yet
+            return f"filling the queue {fill:.0%}  {rate:.0f} images/s"
         now = {"loss": report.loss, "rate": rate, "waited": report.waited / report.seconds, **report.metrics}
         for name, value in now.items():
             smooth[name] = _SMOOTHING * smooth.get(name, value) + (1 - _SMOOTHING) * value
-        fill = report.metrics.get("queue_fill")  # of methods that have a queue
-        queue = "" if fill is None else f"queue {fill:.0%}  "
         return (
             f"loss {smooth['loss']:.2f} (chance {run.chance_loss:.2f})  finds its key {smooth['accuracy']:.0%}  "
-            f"{queue}{smooth['rate']:.0f} images/s  data {smooth['waited']:.0%}"
+            f"{smooth['rate']:.0f} images/s  waits for data {smooth['waited']:.0%}"
         )
 
     columns = (

@@ -19,21 +19,26 @@ def save_checkpoint(folder: Path, *, step: int, method: dict[str, Any], optimize
     path = folder / f"step-{step:08d}.pt"
     with atomic_path(path) as partial:
         torch.save({"format": FORMAT, "step": step, "method": method, "optimizer": optimizer}, partial)
-    for old in _checkpoints(folder)[:-KEPT]:
-        old.unlink()
+    drop_old_checkpoints(folder, keep=KEPT)
     return path
+
+
+def drop_old_checkpoints(folder: Path, *, keep: int) -> None:
+    """Delete all but the newest `keep` checkpoints."""
+    for old in checkpoints(folder)[:-keep]:
+        old.unlink()
 
 
 def load_latest(folder: Path) -> dict[str, Any]:
     """Read the newest checkpoint; raises BadCheckpoint when there is none or it is damaged, never starts afresh."""
-    checkpoints = _checkpoints(folder)
-    if not checkpoints:
+    found = checkpoints(folder)
+    if not found:
         raise BadCheckpoint(f"{folder} holds no checkpoint to resume from; train without --resume to start anew.")
-    path = checkpoints[-1]
+    path = found[-1]
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError) as error:
-        older = f"; delete it to resume from {checkpoints[-2].name}" if len(checkpoints) > 1 else ""
+        older = f"; delete it to resume from {found[-2].name}" if len(found) > 1 else ""
         raise BadCheckpoint(f"The checkpoint {path} is damaged ({type(error).__name__}){older}.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BadCheckpoint(
@@ -42,5 +47,6 @@ def load_latest(folder: Path) -> dict[str, Any]:
     return state
 
 
-def _checkpoints(folder: Path) -> list[Path]:
+def checkpoints(folder: Path) -> list[Path]:
+    """Return the checkpoints in `folder`, the newest last."""
     return sorted(folder.glob("step-*.pt"))

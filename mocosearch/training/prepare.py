@@ -27,6 +27,7 @@ from mocosearch_index.paths import printable
 from mocosearch_index.records import FileStamp
 
 _TIMING_SHARE = 0.06  # of the minutes at hand, spent on finding out how long a step takes
+_FEWEST_STEPS = 100  # below which a person is warned
 _FEWEST_TIMED, _MOST_TIMED = 3, 30
 
 CountCallback = Callable[[int, int], None]  # (done, total)
@@ -42,6 +43,7 @@ def new_run(
     init: Encoder | None = None,
     pack_folder: Path | None = None,
     on_photo: CountCallback = lambda done, total: None,
+    on_measuring: Callable[[], None] = lambda: None,
 ) -> Run:
     """Find and pack the photos, fit the recipe to them, turn `minutes` into a number of steps, write the folder.
 
@@ -60,8 +62,11 @@ def new_run(
     batches = ViewBatches(pack.pixels(), photos, fitted, device)
     total_steps, seconds = fitted.schedule.epochs * batches.steps_per_epoch, None
     if minutes is not None:
+        on_measuring()
         seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE)
         total_steps = max(1, min(total_steps, int((60 * minutes - spent) / seconds)))
+        if total_steps < _FEWEST_STEPS:
+            notices.append(f"{total_steps} steps teach an encoder next to nothing: give it more --minutes")
     facts = RunFacts(
         root=str(root),
         recipe=recipe_name,

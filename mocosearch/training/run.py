@@ -20,7 +20,7 @@ from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch.methods import Method
 from mocosearch.recipes import Recipe
 from mocosearch.training.build import build_method, build_optimizer, negatives
-from mocosearch.training.checkpoint import load_latest, save_checkpoint
+from mocosearch.training.checkpoint import drop_old_checkpoints, load_latest, save_checkpoint
 from mocosearch.training.data import ViewBatches
 from mocosearch.training.run_folder import MetricsFile, RunFolder
 from mocosearch.training.schedule import learning_rate
@@ -68,6 +68,8 @@ class Run:
         epoch = self.batches.steps_per_epoch
         rate = learning_rate(self.recipe, total_steps=self.total_steps, steps_per_epoch=epoch)
         with self._records(first) as record:
+            if not self.resume:
+                self._save(trainee, 0)  # so that there is something to resume, and a full disk is noticed now
             saved_at = perf_counter()
             for report in run_steps(trainee, self.batches, rate, steps=range(first, self.total_steps), stop=stop):
                 record(report)
@@ -84,6 +86,7 @@ class Run:
                     )
             if rank() == 0:
                 self.save_encoder(trainee.method, self.folder.encoder, steps=self.total_steps)
+                drop_old_checkpoints(self.folder.checkpoints, keep=1)
         return self.folder.encoder
 
     def _trainee(self) -> tuple[Trainee, int]:

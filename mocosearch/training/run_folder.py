@@ -56,6 +56,10 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
 
+    def never_began(self) -> bool:
+        """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""
+        return (self.path / "run.json").exists() and not any(self.checkpoints.glob("step-*.pt"))
+
     def create(self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp]) -> None:
         """Write all that is fixed before the first step; run.json, last, makes it a run."""
         self.path.mkdir(parents=True, exist_ok=True)

@@ -18,6 +18,7 @@ from mocosearch.training import run as run_module
 from mocosearch.training.prepare import new_run, resumed_run
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import latest_unfinished
+from mocosearch.training.trainer import StepReport
 from tests.training.photos import load_tiny_recipe, write_photos
 
 STEPS = 12  # 4 epochs of 3 steps
@@ -129,37 +130,59 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from mocosearch.training import prepare, run
-run.CHECKPOINT_SECONDS = 0  # a checkpoint every step
-steps = []
+run.CHECKPOINT_SECONDS = float(sys.argv[2])
 def on_step(report):
-    steps.append(report.step)
     if report.step == 6:
         os.kill(os.getpid(), signal.SIGKILL)
 prepare.resumed_run(Path(sys.argv[1])).train(on_step=on_step)
 """
 
 
-def test_a_killed_run_resumes_bit_for_bit(finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+@pytest.mark.parametrize("seconds_between_checkpoints", [0, 999])
+def test_a_killed_run_resumes_bit_for_bit(
+    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path, seconds_between_checkpoints: int
+) -> None:
     folder = tmp_path / "killed"
     with pytest.raises(Interrupted):
         train(make(photos, tiny_recipe, folder), stop_after=2)
     environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    killed = subprocess.run([sys.executable, "-c", KILLED, folder], check=False, env=environment)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, folder, str(seconds_between_checkpoints)], check=False, env=environment
+    )
     assert killed.returncode == -signal.SIGKILL
-    assert losses(folder)[-1][0] == 6  # step 6 is in the metrics, its checkpoint is not: the resumed run repeats it
+    assert losses(folder)[-1][0] == 6  # in the metrics, but not in a checkpoint: the resumed run repeats it
+    kept = sorted(path.name for path in (folder / "checkpoints").glob("step-*.pt"))
+    assert kept[-1] == ("step-00000002.pt" if seconds_between_checkpoints else "step-00000005.pt")
     train(resumed_run(folder))
     assert losses(folder) == losses(finished)
     for name, tensor in weights(finished).items():
         assert torch.equal(weights(folder)[name], tensor), name
 
 
-def test_only_the_newest_checkpoints_are_kept(
+def test_of_a_finished_run_the_last_checkpoint_is_kept(
     photos: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run_module, "CHECKPOINT_SECONDS", 0)
     train(make(photos, tiny_recipe, tmp_path / "run"))
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
-    assert names == ["step-00000011.pt", "step-00000012.pt"]
+    assert names == ["step-00000012.pt"]
+
+
+def test_a_run_can_be_resumed_from_before_its_first_step(
+    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+
+    def fails(report: StepReport) -> None:
+        raise ZeroDivisionError
+
+    run = make(photos, tiny_recipe, folder)
+    assert run.folder.never_began()
+    with pytest.raises(ZeroDivisionError):
+        run.train(on_step=fails)
+    assert not run.folder.never_began()
+    train(resumed_run(folder))
+    assert losses(folder) == losses(finished)
 
 
 def test_minutes_become_a_number_of_steps_once(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
