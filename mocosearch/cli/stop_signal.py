@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and a closed terminal as polite requests: work stops at its next safe point, a second time at once."""
+"""Ctrl-C, SIGTERM and a closed terminal ask politely: work stops at its next safe point, the second time at once."""
 
 import signal
 from collections.abc import Callable, Iterator
