@@ -33,7 +33,7 @@ demo: $(VENV)/installed
 	$(BIN)/mocosearch demo || [ $$? -eq 130 ]  # 130: ended with Ctrl-C, as it should
 
 test: $(VENV)/installed-test
-	$(BIN)/python -m pytest
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest  # threads that wait do not spin: other processes want the cores
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .
