@@ -1,7 +1,7 @@
 """Take the picture of the page that README shows: the neighbors of one photo of a library.
 
 mocosearch demo --no-serve --keep demo
-python docs/screenshot.py demo/index SeaLake/SeaLake_139.jpg docs/page.png
+python docs/screenshot.py demo/index Residential/Residential_103.jpg docs/page.png
 """
 
 import os
