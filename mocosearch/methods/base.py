@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
+import torch
 from torch import Tensor, nn
 
 from mocosearch.nets import ProjectedEncoder
@@ -30,9 +31,20 @@ class Method(nn.Module, ABC):
         """Do what follows the optimizer's update of the query encoder, such as the update of the dictionary."""
 
 
+class Dictionary(Protocol):
+    """What queries are compared with."""
+
+    def look_up(self, keys: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return positives (B, C), and negatives (K, C) shared by all queries or (B, K, C) of each."""
+
+    def update(self, keys: Tensor, ids: Tensor) -> None:
+        """Take in a batch's keys (B, C) once the optimizer has stepped."""
+
+
 class ContrastiveMethod(Method):
     """A method whose queries are compared with keys in a dictionary, and which counts its steps."""
 
+    dictionary: Dictionary
     step: int = 0  # optimizer steps taken; a plain number, so that a GPU need not be asked for it
 
     def __init__(self) -> None:
@@ -46,6 +58,12 @@ class ContrastiveMethod(Method):
         keys, self._new_keys = self._new_keys, []
         self.step += 1
         return keys
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Give this step's keys to the dictionary."""
+        for keys, ids in self.take_new_keys():
+            self.dictionary.update(keys, ids)
 
     def get_extra_state(self) -> dict[str, int]:
         """Return what the state dict carries besides tensors."""

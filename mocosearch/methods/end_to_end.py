@@ -45,8 +45,3 @@ class EndToEnd(ContrastiveMethod):
         loss, logits = info_nce(q, k_positive, negatives, self.temperature)
         self._new_keys = [(k.detach(), ids)]
         return loss, {"accuracy": accuracy(logits)}
-
-    def after_step(self) -> None:
-        """Forget the batch: its keys serve once."""
-        for keys, ids in self.take_new_keys():
-            self.dictionary.update(keys, ids)

@@ -34,8 +34,3 @@ class InstanceDiscrimination(ContrastiveMethod):
         loss, logits = info_nce(q, k_positive, negatives, self.temperature)
         self._new_keys = [(q.detach(), ids)]
         return loss, {"accuracy": accuracy(logits)}
-
-    def after_step(self) -> None:
-        """Blend the images' new features into the bank."""
-        for keys, ids in self.take_new_keys():
-            self.dictionary.update(keys, ids)

@@ -21,6 +21,7 @@ class MoCo(ContrastiveMethod):
     """
 
     views_per_image: ClassVar[int] = 2
+    dictionary: Queue
 
     def __init__(
         self,
@@ -72,8 +73,7 @@ class MoCo(ContrastiveMethod):
     def after_step(self) -> None:
         """Update f_k by momentum (equation 2), then enqueue this step's keys and drop the oldest."""
         follow(self.key_encoder, self.query_encoder, self.momentum)
-        for keys, ids in self.take_new_keys():
-            self.dictionary.update(keys, ids)
+        super().after_step()
 
 
 @torch.no_grad()
