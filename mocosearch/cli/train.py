@@ -132,11 +132,12 @@ def _run_folder(out: Path | None, name: str, photos: Path) -> Path:
 
 def _on_devices(what: NewRun | Path, devices: int | None) -> tuple[Path, Path | None]:
     """Train here, on ranks started from here, or as one of the ranks that somebody else started."""
+    from mocosearch.distributed import on_first_rank
     from mocosearch.distributed.launch import device_count, in_world, join_world, launch
 
     if in_world():
         join_world()
-        return _train(what)
+        return _train(on_first_rank(lambda: what))  # whose clock names the run's folder
     count = device_count(devices)
     if count == 1:
         return _train(what)

@@ -112,10 +112,11 @@ def test_what_cannot_be_trained_on_is_said_once(mocosearch: Mocosearch, tmp_path
 def test_under_torchrun_the_command_joins_the_ranks_that_are_there(mocosearch: Mocosearch, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--rdzv-backend", "c10d"]
     command += ["--rdzv-endpoint", "localhost:0", "-m", "mocosearch", "train", "photos", *SMALL]
-    command += ["--set", "schedule.epochs=1", "--out", "run"]
+    command += ["--set", "schedule.epochs=1"]
     done = subprocess.run(
         command, cwd=tmp_path, env=mocosearch.environment, capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == str(tmp_path / "run" / "encoder")
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["ranks"] == 2
+    (run,) = (tmp_path / "runs").iterdir()  # one folder for both, though each has a clock
+    assert done.stdout.strip() == str(run / "encoder")
+    assert json.loads((run / "run.json").read_text())["ranks"] == 2
