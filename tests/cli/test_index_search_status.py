@@ -260,7 +260,7 @@ def test_an_emptied_folder_is_an_error_and_keeps_the_index_until_prune(
 def test_a_query_that_is_no_picture_is_named(mocosearch: Terminal, photos: Path, encoder: str) -> None:
     mocosearch("index", photos, "--encoder", encoder)
     (photos / "text.txt").write_text("Dear diary")
-    for name, words in (("text.txt", "no image of a known format"), ("nowhere.jpg", "No such file")):
+    for name, words in (("text.txt", "no image of a known format"), ("nowhere.jpg", "There is no file")):
         _, err = mocosearch("search", photos / name, expect=1)
         last = err.splitlines()[-1]
         assert name in last
