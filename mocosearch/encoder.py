@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,15 @@ class Preprocessing:
     def __post_init__(self) -> None:
         if not 1 <= self.crop <= self.resize:
             raise ValueError(f"crop {self.crop} is not in 1 .. resize {self.resize}")
+
+    def prepare(self, image: Image.Image) -> Tensor:
+        """Cut a picture (RGB, any size) to what the network sees: uint8 (3, crop, crop)."""
+        scale = min(image.size) / self.resize  # pixels of the picture per pixel of the input
+        # Resized and cropped in one go: a picture of 1 x 30,000 pixels is never blown up whole.
+        left, top = ((side / scale - self.crop) // 2 * scale for side in image.size)
+        box = (left, top, min(left + self.crop * scale, image.width), min(top + self.crop * scale, image.height))
+        cut = image.resize((self.crop, self.crop), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
+        return torch.from_numpy(np.array(cut)).permute(2, 0, 1)
 
 
 IMAGENET = Preprocessing(resize=256, crop=224, mean=IMAGENET_MEAN, std=IMAGENET_STD)
@@ -85,7 +95,6 @@ class Encoder:
         self.preprocessing = preprocessing
         self.device = device
         self.dim = feature_dim(network)
-        self.fingerprint = fingerprint(network.state_dict(), preprocessing)
         network = network.eval().requires_grad_(False)
         self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self._autocast = autocast_dtype(device)
@@ -93,15 +102,14 @@ class Encoder:
         mean, std = (torch.tensor(value).view(1, 3, 1, 1) for value in (preprocessing.mean, preprocessing.std))
         self._scale, self._shift = (1 / (255 * std)).to(device), (-mean / std).to(device)
 
+    @cached_property
+    def fingerprint(self) -> str:
+        """What tells this encoder from others: see `fingerprint`."""
+        return fingerprint(self.network.state_dict(), self.preprocessing)
+
     def prepare(self, image: Image.Image) -> Tensor:
         """Cut a picture (RGB, any size) to what the network sees: uint8 (3, crop, crop)."""
-        resize, crop = self.preprocessing.resize, self.preprocessing.crop
-        scale = min(image.size) / resize  # pixels of the picture per pixel of the input
-        # Resized and cropped in one go: a picture of 1 x 30,000 pixels is never blown up whole.
-        left, top = ((side / scale - crop) // 2 * scale for side in image.size)
-        right, bottom = min(left + crop * scale, image.width), min(top + crop * scale, image.height)
-        cut = image.resize((crop, crop), Image.Resampling.BICUBIC, box=(left, top, right, bottom), reducing_gap=3.0)
-        return torch.from_numpy(np.array(cut)).permute(2, 0, 1)
+        return self.preprocessing.prepare(image)
 
     @torch.inference_mode()
     def embed(self, batch: Tensor) -> NDArray[np.float32]:
