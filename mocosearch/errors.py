@@ -59,3 +59,11 @@ class CannotServe(MocosearchError):
 
 class PhotoGone(MocosearchError):
     """The file of a photo of the library is not there any more."""
+
+
+class BadSweep(MocosearchError):
+    """The folder of an ablation is damaged, or holds another one."""
+
+
+class MissingExtra(MocosearchError):
+    """A flag asks for a package that is not among those always installed."""

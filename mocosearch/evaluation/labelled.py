@@ -21,6 +21,14 @@ class LabelledPhotos:
     labels: NDArray[np.int64]  # (n,), an index into `classes`
     classes: list[str]  # the relative path of the folder that holds the photos, printable
 
+    def thinned(self, most: int) -> "LabelledPhotos":
+        """Return at most `most` of the photos, evenly spaced, so that every class keeps its share."""
+        count = len(self.paths)
+        if count <= most:
+            return self
+        kept = np.linspace(0, count - 1, most).round().astype(np.int64)
+        return LabelledPhotos(self.root, [self.paths[i] for i in kept], self.labels[kept], self.classes)
+
 
 def find_labelled(root: Path) -> LabelledPhotos:
     """Find the photos below `root`; the class of each is the folder it lies in, `a/b` being another than `a`.

@@ -40,6 +40,7 @@ def new_run(
     recipe_name: str,
     folder: Path,
     minutes: float | None,
+    steps: int | None = None,
     init: Encoder | None = None,
     pack_folder: Path | None = None,
     on_photo: CountCallback = lambda done, total: None,
@@ -47,8 +48,9 @@ def new_run(
 ) -> Run:
     """Find and pack the photos, fit the recipe to them, turn `minutes` into a number of steps, write the folder.
 
-    The backbone starts from that of `init`, whose architecture then replaces the recipe's. On several ranks the first
-    one does what is done once. Raises NoPhotos for fewer than 8 photos that can be read.
+    `steps` is that number where it is known already. The backbone starts from that of `init`, whose architecture then
+    replaces the recipe's. On several ranks the first one does what is done once. Raises NoPhotos for fewer than 8
+    photos that can be read.
     """
     if init is not None:
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
@@ -60,7 +62,7 @@ def new_run(
     fitted, notices = fit_to_collection(recipe, len(photos), ranks=world_size())
     device = best_device()
     batches = ViewBatches(pack.pixels(), photos, fitted, device)
-    total_steps, seconds = fitted.schedule.epochs * batches.steps_per_epoch, None
+    total_steps, seconds = steps or fitted.schedule.epochs * batches.steps_per_epoch, None
     if minutes is not None:
         on_measuring()
         seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE)

@@ -1,0 +1,165 @@
+"""Training and scoring the cells of a sweep, one after the other; what is done is never done again.
+
+ablation.json    the photos, the baseline recipe and the number of steps that all cells share
+cells/NAME/      a training run each; `result.json` once it is scored, its checkpoints are then removed
+"""
+
+import json
+import shutil
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from statistics import fmean
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from mocosearch.ablations.studies import BASELINE, Cell
+from mocosearch.encoder import load_encoder
+from mocosearch.errors import BadRecipe, BadSweep
+from mocosearch.evaluation.features import embed_labelled
+from mocosearch.evaluation.health import label_free_health
+from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.protocols import evaluate_knn
+from mocosearch.recipes import MocoSection, Recipe
+from mocosearch.training.prepare import CountCallback, new_run, resumed_run
+from mocosearch.training.run import Run
+from mocosearch.training.run_folder import RunFolder
+from mocosearch_index.atomic import atomic_write
+
+PROBE_PHOTOS = 2000  # that a cell is scored on, at most
+_END = 0.05  # share of a run's steps that its final loss is the mean of
+
+
+class Facts(BaseModel):
+    """What ablation.json holds."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    root: str
+    asked: Recipe
+    recipe: Recipe  # the same, fitted to the photos: the baseline
+    photos: int
+    minutes: float
+    steps: int  # of every cell
+
+
+class CellResult(BaseModel):
+    """The figures of one cell."""
+
+    model_config = ConfigDict(frozen=True)
+
+    knn_accuracy: float
+    interval: tuple[float, float]  # of the accuracy, 95%, over the photos it was scored on
+    chance: float
+    precision_at_10: float
+    effective_rank: float
+    collapsed: bool
+    loss: float  # mean over the last steps, as the next
+    contrastive_accuracy: float
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """An ablation in a folder; `probe` are the labelled photos that its cells are scored on."""
+
+    folder: Path
+    facts: Facts
+    probe: LabelledPhotos
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        root: Path,
+        recipe: Recipe,
+        *,
+        minutes: float,
+        probe: LabelledPhotos,
+        on_photo: CountCallback = lambda done, total: None,
+    ) -> "Sweep":
+        """Begin an ablation, or go on with the one in `folder`.
+
+        A run of the baseline may take `minutes`; the number of steps that this is, measured once, holds for all cells.
+        Raises BadSweep when the folder holds another ablation.
+        """
+        if not isinstance(recipe.method, MocoSection):
+            raise BadRecipe(f"Ablations depart from MoCo, not from {recipe.method.name}: take another --recipe.")
+        path = folder / "ablation.json"
+        if path.exists():
+            facts = _read(path)
+            if (facts.root, facts.asked, facts.minutes) != (str(root.absolute()), recipe, minutes):
+                raise BadSweep(
+                    f"{folder} holds an ablation of other photos, another recipe or other minutes ({facts.root}, "
+                    f"{facts.minutes:g} minutes): give the same to go on with it, or another --out."
+                )
+        else:
+            first = _cell_folder(folder, BASELINE)
+            run = new_run(root, recipe, recipe_name=BASELINE, folder=first, minutes=minutes, on_photo=on_photo)
+            facts = Facts(
+                root=str(run.root),
+                asked=recipe,
+                recipe=run.recipe,
+                photos=run.photos,
+                minutes=minutes,
+                steps=run.total_steps,
+            )
+            atomic_write(path, facts.model_dump_json(indent=1).encode())
+        return cls(folder, facts, probe.thinned(PROBE_PHOTOS))
+
+    def run(self, cell: Cell) -> Run | None:
+        """Return the training run of a cell, from where it was stopped if it was; None once it is trained."""
+        folder = RunFolder(_cell_folder(self.folder, cell.name))
+        if folder.encoder.is_dir():
+            return None
+        if any(folder.checkpoints.glob("step-*.pt")):
+            return resumed_run(folder.path)
+        return new_run(
+            Path(self.facts.root),
+            cell.recipe,
+            recipe_name=cell.name,
+            folder=folder.path,
+            minutes=None,
+            steps=self.facts.steps,
+        )
+
+    def result(self, cell: Cell) -> CellResult | None:
+        """Return the figures of a cell that was scored."""
+        path = _result_file(self.folder, cell)
+        return CellResult.model_validate_json(path.read_bytes()) if path.exists() else None
+
+    def score(self, cell: Cell, progress: CountCallback = lambda done, total: None) -> CellResult:
+        """Score the encoder of a trained cell and write that down; its checkpoints are of no more use."""
+        run = RunFolder(_cell_folder(self.folder, cell.name))
+        features = embed_labelled(self.probe, load_encoder(run.encoder), progress)
+        knn, health = evaluate_knn(features.vectors, features.labels), label_free_health(features.vectors)
+        rows = [json.loads(line) for line in run.metrics.read_bytes().splitlines()]
+        last = rows[-ceil(_END * len(rows)) :]
+        result = CellResult(
+            knn_accuracy=knn.accuracy,
+            interval=knn.interval,
+            chance=knn.chance,
+            precision_at_10=knn.precision_at_10,
+            effective_rank=health.effective_rank,
+            collapsed=health.collapsed,
+            loss=fmean(row["loss"] for row in last),
+            contrastive_accuracy=fmean(row["accuracy"] for row in last),
+        )
+        atomic_write(_result_file(self.folder, cell), result.model_dump_json(indent=1).encode())
+        shutil.rmtree(run.checkpoints)
+        return result
+
+
+def _read(path: Path) -> Facts:
+    try:
+        return Facts.model_validate_json(path.read_bytes())
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise BadSweep(f"{path} is damaged ({problem}): name another --out, or delete the folder.") from None
+
+
+def _cell_folder(folder: Path, name: str) -> Path:
+    return folder / "cells" / name
+
+
+def _result_file(folder: Path, cell: Cell) -> Path:
+    return _cell_folder(folder, cell.name) / "result.json"
