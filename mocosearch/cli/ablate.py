@@ -93,8 +93,8 @@ def _complete(sweep: "Sweep", cells: Sequence["Cell"]) -> None:
             click.echo(f"Cell     {number} of {len(cells)}: {cell.name}", err=True)
             try:
                 if run := sweep.run(cell):
-                    with training_bar(run) as on_step:
-                        run.train(on_step=on_step, stop=stop)
+                    with training_bar(run) as bar:
+                        run.train(on_step=bar.step, on_health=bar.health, stop=stop)
             except TrainingStopped as error:
                 click.echo(f"{cell.name} failed: {error}", err=True)
                 continue

@@ -46,9 +46,9 @@ def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bo
             )
         print_plan(run, "the demo's")
         untrained = demo.save_untrained(run, folder / "untrained")
-        with stop_on_signals("Stopping at the end of this step") as stop, training_bar(run) as on_step:
+        with stop_on_signals("Stopping at the end of this step") as stop, training_bar(run) as bar:
             try:
-                run.train(on_step=on_step, stop=stop)
+                run.train(on_step=bar.step, on_health=bar.health, stop=stop)
             except Interrupted:
                 raise Interrupted("Stopped. The demo does not go on from here: start it again.") from None
         with counting("Indexing") as on_count:

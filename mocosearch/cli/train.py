@@ -14,6 +14,7 @@ from mocosearch.cli.training_progress import counting, print_plan, training_bar
 if TYPE_CHECKING:
     from mocosearch.recipes import Recipe
     from mocosearch.training.run import Run
+    from mocosearch.training.run_folder import RunOptions
 
 CPU_MINUTES = 60.0
 
@@ -29,6 +30,7 @@ class NewRun:
     why: str
     minutes: float | None
     init: str | None
+    options: "RunOptions"
 
 
 @click.command("train")
@@ -39,6 +41,11 @@ class NewRun:
 )
 @click.option("--init", metavar="ENCODER", help="Continue from this encoder: whatever `index --encoder` takes.")
 @click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train for about this long.")
+@click.option(
+    "--probe", type=click.Path(path_type=Path), help="Class folders of labelled photos to report kNN accuracy on."
+)
+@click.option("--tensorboard", is_flag=True, help="Also write files for TensorBoard into the run's folder.")
+@click.option("--compile", "compiled", is_flag=True, help="Use torch.compile: a slow start, then faster steps.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/RECIPE-TIME]")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or the newest unfinished one in runs/.")
 @click.option(
@@ -50,6 +57,9 @@ def command(
     overrides: tuple[str, ...],
     init: str | None,
     minutes: float | None,
+    probe: Path | None,
+    tensorboard: bool,
+    compiled: bool,
     out: Path | None,
     resume: bool,
     devices: int | None,
@@ -57,20 +67,24 @@ def command(
     """Learn an encoder from the photos below DIR; no labels needed.
 
     Without flags it takes the paper's ResNet-50 recipe (moco_v2) where there is a GPU, else moco_v2_small for at
-    most 60 minutes. Ctrl-C saves; --resume goes on from there. The folder of the finished encoder is printed.
+    most 60 minutes. Ctrl-C saves; --resume goes on from there. The folder of the finished encoder is printed;
+    training.png beside it shows the run.
 
     All visible GPUs are used. Under torchrun or SLURM the command joins the ranks that were started there.
     """
     what: NewRun | Path
     if resume:
-        if recipe_name or overrides or minutes or init:
-            fixed = "--recipe, --set, --init and --minutes"
+        if recipe_name or overrides or minutes or init or probe or tensorboard or compiled:
+            fixed = "--recipe, --set, --init, --minutes, --probe, --tensorboard and --compile"
             raise click.UsageError(f"{fixed} are fixed for a run; leave them out with --resume.")
         what = out or _latest_unfinished(folder)
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
     else:
-        what = _new_run(folder, out, recipe_name, overrides, minutes, init)
+        from mocosearch.training.run_folder import RunOptions
+
+        options = RunOptions(probe, tensorboard, compiled)
+        what = _new_run(folder, out, recipe_name, overrides, minutes, init, options)
     root, encoder = _on_devices(what, devices)
     if encoder is None:  # another rank than the first
         return
@@ -94,13 +108,14 @@ def _new_run(
     overrides: tuple[str, ...],
     minutes: float | None,
     init: str | None,
+    options: "RunOptions",
 ) -> NewRun:
     """Choose what was left open. Whatever is wrong with the flags is said here, before torch is loaded."""
     from mocosearch.recipes import load_recipe
 
     recipe_name, why, minutes = _choose(recipe_name, minutes)
     recipe, name = load_recipe(recipe_name, overrides), Path(recipe_name).stem
-    return NewRun(photos, _run_folder(out, name, photos), recipe, name, why, minutes, init)
+    return NewRun(photos, _run_folder(out, name, photos), recipe, name, why, minutes, init, options)
 
 
 def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, float | None]:
@@ -156,9 +171,9 @@ def _train(what: NewRun | Path) -> tuple[Path, Path | None]:
     # Ranks are asked to stop by the terminal and by who started them: only a person's own process counts twice.
     with (
         stop_on_signals("Stopping at the end of this step", patient=world_size() > 1, quiet=not first) as stop,
-        training_bar(run, quiet=not first) as on_step,
+        training_bar(run, quiet=not first) as bar,
     ):
-        encoder = run.train(on_step=on_step, stop=stop)
+        encoder = run.train(on_step=bar.step, on_health=bar.health, stop=stop)
     return run.root, encoder if first else None
 
 
@@ -176,6 +191,7 @@ def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
             folder=what.folder,
             minutes=what.minutes,
             init=load_aloud(what.init) if what.init else None,
+            options=what.options,
             on_photo=on_photo,
             on_measuring=lambda: None if quiet else click.echo("Measuring how long a step takes ...", err=True),
         )

@@ -3,12 +3,14 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from mocosearch.training.monitor import HealthReport
     from mocosearch.training.run import Run
     from mocosearch.training.trainer import StepReport
 
@@ -33,12 +35,20 @@ def print_plan(run: "Run", why: str) -> None:
         f"Method   {method.name}, K {negatives(recipe):,}, T {method.temperature}",
         f"Batch    {recipe.batch} photos, learning rate {rate:.3g}",
         f"Steps    {run.total_steps:,} ({run.total_steps / run.batches.steps_per_epoch:.1f} epochs){time}",
+        f"Health   {_looks(run)}",
         f"Encoder  {run.folder.encoder}",
         *(f"Note     {notice}" for notice in run.notices),
         *(f"Skipped  {line}" for line in _skipped_lines(run)),
     ]
     for line in lines:
         click.echo(line, err=True)
+
+
+def _looks(run: "Run") -> str:
+    often = f"every {run.epochs_between_looks} epochs" if run.epochs_between_looks > 1 else "every epoch"
+    if run.probe is None:
+        return often
+    return f"{often}, with kNN accuracy on {len(run.probe.labels):,} photos of {run.probe.folder}"
 
 
 def _skipped_lines(run: "Run", most: int = 5) -> Iterator[str]:
@@ -63,47 +73,74 @@ def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[int, int]
 
 
 @contextmanager
-def training_bar(run: "Run", *, quiet: bool = False) -> Iterator[Callable[["StepReport"], None]]:
-    """Yield the callback of each step: loss beside what guessing gives, accuracy, images/s, time left."""
-    if quiet:
-        yield lambda report: None
-        return
+def training_bar(run: "Run", *, quiet: bool = False) -> Iterator["TrainingBar"]:
+    """Yield what is told of each step and each look at the encoder: a bar on a terminal, else a line a minute."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    smooth: dict[str, float] = {}
-    last_line = monotonic()
+    columns = (
+        BarColumn(16),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[figures]}"),
+        TimeRemainingColumn(),
+    )
+    terminal = sys.stderr.isatty() and not quiet
+    with Progress(*columns, console=Console(stderr=True), disable=not terminal) as progress:
+        task = progress.add_task("", total=run.total_steps, figures="")
+        moves = partial(progress.update, task) if terminal else None
+        yield TrainingBar(run, moves, quiet=quiet)
 
-    def figures(report: "StepReport") -> str:
-        rate = run.recipe.batch / report.seconds
+
+class TrainingBar:
+    """Loss beside what guessing gives, accuracy, images/s, time spent waiting, and the newest look at the encoder."""
+
+    def __init__(self, run: "Run", moves: Callable[..., None] | None, *, quiet: bool) -> None:
+        self._run = run
+        self._moves = moves  # moves the bar, where there is one
+        self._quiet = quiet
+        self._smooth: dict[str, float] = {}
+        self._health = ""
+        self._collapsed = False
+        self._last_line = monotonic()
+
+    def step(self, report: "StepReport") -> None:
+        """Show one step."""
+        text = f"{self._figures(report)}{self._health}"
+        if self._moves:
+            self._moves(completed=report.step, figures=text)
+        elif not self._quiet and (monotonic() - self._last_line > _SECONDS_A_LINE or self._is_last(report)):
+            click.echo(f"step {report.step:,} of {self._run.total_steps:,}  {text}", err=True)
+            self._last_line = monotonic()
+
+    def health(self, report: "HealthReport") -> None:
+        """Show one look at the encoder; warn when it has collapsed since the last one."""
+        knn = "" if report.knn_accuracy is None else f"  kNN {report.knn_accuracy:.0%}"
+        self._health = f"  rank {report.effective_rank:.0f}{knn}"
+        if report.collapsed and not self._collapsed and report.step:
+            click.echo(_collapse(report), err=True)
+        self._collapsed = report.collapsed
+
+    def _is_last(self, report: "StepReport") -> bool:
+        return report.step == self._run.total_steps
+
+    def _figures(self, report: "StepReport") -> str:
+        rate = self._run.recipe.batch / report.seconds
         fill = report.metrics.get("queue_fill", 1.0)
         if fill < 1:  # random keys are easily told from real ones: loss and accuracy mean nothing yet
             return f"filling the queue {fill:.0%}  {rate:.0f} images/s"
         now = {"loss": report.loss, "rate": rate, "waited": report.waited / report.seconds, **report.metrics}
         for name, value in now.items():
-            smooth[name] = _SMOOTHING * smooth.get(name, value) + (1 - _SMOOTHING) * value
+            self._smooth[name] = _SMOOTHING * self._smooth.get(name, value) + (1 - _SMOOTHING) * value
+        smooth = self._smooth
         return (
-            f"loss {smooth['loss']:.2f} (chance {run.chance_loss:.2f})  finds its key {smooth['accuracy']:.0%}  "
+            f"loss {smooth['loss']:.2f} (chance {self._run.chance_loss:.2f})  finds its key {smooth['accuracy']:.0%}  "
             f"{smooth['rate']:.0f} images/s  waits for data {smooth['waited']:.0%}"
         )
 
-    columns = (
-        BarColumn(24),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
+
+def _collapse(report: "HealthReport") -> str:
+    return (
+        f"Warning: collapsed at step {report.step:,}: every photo gets nearly the same vector (effective rank "
+        f"{report.effective_rank:.1f}, feature spread {report.feature_spread:.3f}), whatever the loss says. Stop and "
+        "start again with a lower learning rate (--set optimizer.lr=...), and less weight decay if you raised it."
     )
-    terminal = sys.stderr.isatty()
-    with Progress(*columns, console=Console(stderr=True), disable=not terminal) as progress:
-        task = progress.add_task("", total=run.total_steps, figures="")
-
-        def step_done(report: "StepReport") -> None:
-            nonlocal last_line
-            text = figures(report)
-            if terminal:
-                progress.update(task, completed=report.step, figures=text)
-            elif monotonic() - last_line > _SECONDS_A_LINE or report.step == run.total_steps:
-                click.echo(f"step {report.step:,} of {run.total_steps:,}  {text}", err=True)
-                last_line = monotonic()
-
-        yield step_done

@@ -7,7 +7,9 @@ from torch import Tensor
 
 from mocosearch import randomness
 from mocosearch.distributed import seeded_permutation, world_size
+from mocosearch.encoder import Preprocessing
 from mocosearch.errors import BadDevices, NoPhotos
+from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch.methods import EndToEnd, InstanceDiscrimination, Method, MoCo
 from mocosearch.methods.dictionaries import MemoryBank, Queue
 from mocosearch.nets import ProjectedEncoder, build_backbone, build_head, feature_dim
@@ -55,6 +57,12 @@ def negatives(recipe: Recipe) -> int:
     """Return K, the number of negatives that each query of a fitted recipe meets."""
     method = recipe.method
     return recipe.batch - 1 if method.size_key is None else int(getattr(method, method.size_key))
+
+
+def preprocessing_of(recipe: Recipe) -> Preprocessing:
+    """Return how the recipe's finished encoder sees a photo."""
+    size = recipe.encoder_input
+    return Preprocessing(resize=size.resize, crop=size.crop, mean=IMAGENET_MEAN, std=IMAGENET_STD)
 
 
 def build_method(

@@ -12,15 +12,24 @@ from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoder import Encoder
-from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos
+from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
 from mocosearch.images.pack import Pack, PackedPhoto, UnpackedPhoto
 from mocosearch.images.views import packed_short_side
 from mocosearch.images.walk import find_photos
 from mocosearch.recipes import BackboneSection, Recipe
-from mocosearch.training.build import FEWEST_PER_RANK, build_method, build_optimizer, fit_to_collection
+from mocosearch.training.build import (
+    FEWEST_PER_RANK,
+    build_method,
+    build_optimizer,
+    fit_to_collection,
+    preprocessing_of,
+)
+from mocosearch.training.compilation import can_compile, compile_networks
 from mocosearch.training.data import ViewBatches
+from mocosearch.training.monitor import SHARE, Probe
 from mocosearch.training.run import Run
-from mocosearch.training.run_folder import RunFacts, RunFolder
+from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions
+from mocosearch.training.tensorboard import check_tensorboard
 from mocosearch.training.trainer import Trainee
 from mocosearch.user_folders import cache_folder
 from mocosearch_index.paths import printable
@@ -31,6 +40,7 @@ _FEWEST_STEPS = 100  # below which a person is warned
 _FEWEST_TIMED, _MOST_TIMED = 3, 30
 
 CountCallback = Callable[[int, int], None]  # (done, total)
+NO_OPTIONS = RunOptions()
 
 
 def new_run(
@@ -43,6 +53,7 @@ def new_run(
     steps: int | None = None,
     init: Encoder | None = None,
     pack_folder: Path | None = None,
+    options: RunOptions = NO_OPTIONS,
     on_photo: CountCallback = lambda done, total: None,
     on_measuring: Callable[[], None] = lambda: None,
 ) -> Run:
@@ -50,8 +61,10 @@ def new_run(
 
     `steps` is that number where it is known already. The backbone starts from that of `init`, whose architecture then
     replaces the recipe's. On several ranks the first one does what is done once. Raises NoPhotos for fewer than 8
-    photos that can be read.
+    photos that can be read, NotLabelled for a probe that is not sorted into class folders.
     """
+    if options.tensorboard:
+        check_tensorboard()
     if init is not None:
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
         recipe = recipe.model_copy(update={"backbone": backbone})
@@ -61,12 +74,15 @@ def new_run(
     pack, photos, skipped = _packed(root, stamps, recipe, pack_folder)
     fitted, notices = fit_to_collection(recipe, len(photos), ranks=world_size())
     device = best_device()
+    probe = _read_probe(options.probe, fitted) if options.probe else None
+    compiled = options.compile and _can_compile(device, notices)
     batches = ViewBatches(pack.pixels(), photos, fitted, device)
     total_steps, seconds = steps or fitted.schedule.epochs * batches.steps_per_epoch, None
     if minutes is not None:
         on_measuring()
-        seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE)
-        total_steps = max(1, min(total_steps, int((60 * minutes - spent) / seconds)))
+        seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE, compiled=compiled)
+        left = (60 * minutes - spent) * (1 - SHARE * (2 if options.probe else 1))
+        total_steps = max(1, min(total_steps, int(left / seconds)))
         if total_steps < _FEWEST_STEPS:
             notices.append(f"{total_steps} steps teach an encoder next to nothing: give it more --minutes")
     facts = RunFacts(
@@ -75,6 +91,9 @@ def new_run(
         init=init.card.description if init else None,
         total_steps=total_steps,
         minutes=minutes,
+        probe=str(options.probe.absolute()) if options.probe else None,
+        tensorboard=options.tensorboard,
+        compile=options.compile,
         pack_folder=str(pack.folder),
         device=str(device),
         ranks=world_size(),
@@ -86,7 +105,20 @@ def new_run(
     on_first_rank(lambda: run_folder.create(facts, fitted, [photo.stamp for photo in photos]))
     weights = init.network.cpu().state_dict() if init else None
     return Run(
-        run_folder, root, recipe_name, fitted, batches, total_steps, device, skipped, notices, seconds, init=weights
+        run_folder,
+        root,
+        recipe_name,
+        fitted,
+        batches,
+        total_steps,
+        device,
+        skipped,
+        notices,
+        seconds,
+        init=weights,
+        probe=probe,
+        tensorboard=options.tensorboard,
+        compile=compiled,
     )
 
 
@@ -97,6 +129,8 @@ def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: N
     """
     run_folder = RunFolder(folder.absolute())
     facts, recipe, stamps = run_folder.read()
+    if facts.tensorboard:
+        check_tensorboard()
     if run_folder.encoder.is_dir():
         raise BadCheckpoint(f"The run in {folder} is finished; its encoder is {run_folder.encoder}.")
     if recipe.batch % world_size() or recipe.batch < FEWEST_PER_RANK * world_size():
@@ -113,8 +147,20 @@ def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: N
     if facts.ranks != world_size():
         notices.append(f"{world_size()} devices instead of {facts.ranks}: the losses will differ a little")
     device = best_device()
-    batches = ViewBatches(pack.pixels(), photos, recipe, device)
-    return Run(run_folder, root, facts.recipe, recipe, batches, facts.total_steps, device, notices=notices, resume=True)
+    return Run(
+        run_folder,
+        root,
+        facts.recipe,
+        recipe,
+        ViewBatches(pack.pixels(), photos, recipe, device),
+        facts.total_steps,
+        device,
+        notices=notices,
+        probe=_read_probe_again(facts, recipe, notices),
+        tensorboard=facts.tensorboard,
+        compile=facts.compile and _can_compile(device, notices),
+        resume=True,
+    )
 
 
 def default_pack_folder(root: Path, recipe: Recipe) -> Path:
@@ -123,13 +169,17 @@ def default_pack_folder(root: Path, recipe: Recipe) -> Path:
     return cache_folder() / "packs" / f"{name}-{packed_short_side(recipe.views)}"
 
 
-def measure_step(recipe: Recipe, batches: ViewBatches, device: torch.device, *, budget: float) -> tuple[float, float]:
+def measure_step(
+    recipe: Recipe, batches: ViewBatches, device: torch.device, *, budget: float, compiled: bool = False
+) -> tuple[float, float]:
     """Return the seconds of a step and the seconds it took to find out, on weights that are thrown away.
 
     The lower quartile of a few steps: what else the machine does at the start should not decide the whole run. The
     same on all ranks, each of which has to call it.
     """
     method = build_method(recipe, device, photos=len(batches.photos))
+    if compiled:
+        compile_networks(method)
     trainee = Trainee(method, build_optimizer(recipe, method), autocast=autocast_dtype(device))
     seconds: list[float] = []
     while len(seconds) < _FEWEST_TIMED or (sum(seconds) < budget and len(seconds) < _MOST_TIMED):
@@ -139,6 +189,31 @@ def measure_step(recipe: Recipe, batches: ViewBatches, device: torch.device, *, 
         seconds += mean_over_ranks([torch.tensor(perf_counter() - before, device=device)])
     settled = sorted(seconds[1:])  # the first step also warms up
     return settled[len(settled) // 4], sum(seconds)
+
+
+def _read_probe(folder: Path, recipe: Recipe) -> Probe | None:
+    """Read the labelled photos on the first rank, which alone looks at them; what is wrong with them is said on all."""
+    found: list[Probe] = []
+    on_first_rank(lambda: found.append(Probe.read(folder, preprocessing_of(recipe))))
+    return found[0] if found else None
+
+
+def _read_probe_again(facts: RunFacts, recipe: Recipe, notices: list[str]) -> Probe | None:
+    """Return the probe of a resumed run; a run need not be lost because its probe is."""
+    if facts.probe is None:
+        return None
+    try:
+        return _read_probe(Path(facts.probe), recipe)
+    except (NoPhotos, NotLabelled) as error:
+        notices.append(f"no kNN accuracy from here on: {error}")
+        return None
+
+
+def _can_compile(device: torch.device, notices: list[str]) -> bool:
+    works = on_first_rank(lambda: can_compile(device))
+    if not works:
+        notices.append("--compile has no effect: torch.compile found no C++ compiler that works; install g++ or clang")
+    return works
 
 
 def _find(root: Path, recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> list[FileStamp]:

@@ -1,5 +1,6 @@
 """A training run: photos, recipe and method put together, trained to the end and saved on the way."""
 
+import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,16 +14,19 @@ from torch import Tensor
 
 from mocosearch.devices import autocast_dtype
 from mocosearch.distributed import rank
-from mocosearch.encoder import EncoderCard, Preprocessing, save_encoder
+from mocosearch.encoder import Encoder, EncoderCard, save_encoder
 from mocosearch.errors import Interrupted
 from mocosearch.images.pack import UnpackedPhoto
-from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch.methods import Method
 from mocosearch.recipes import Recipe
-from mocosearch.training.build import build_method, build_optimizer, negatives
+from mocosearch.training.build import build_method, build_optimizer, negatives, preprocessing_of
 from mocosearch.training.checkpoint import drop_old_checkpoints, load_latest, save_checkpoint
+from mocosearch.training.compilation import compile_networks
 from mocosearch.training.data import ViewBatches
-from mocosearch.training.run_folder import MetricsFile, RunFolder
+from mocosearch.training.monitor import HealthReport, Monitor, Probe, epochs_between_looks
+from mocosearch.training.plot import PlotFacts
+from mocosearch.training.records import Records
+from mocosearch.training.run_folder import RunFolder
 from mocosearch.training.schedule import learning_rate
 from mocosearch.training.trainer import StepReport, Trainee, run_steps
 from mocosearch_index.atomic import disk_errors_named
@@ -30,6 +34,8 @@ from mocosearch_index.atomic import disk_errors_named
 CHECKPOINT_SECONDS = 300.0
 EPOCH_CHECKPOINT_SECONDS = 60.0  # at the end of an epoch, which in a small collection comes every few seconds
 StepCallback = Callable[[StepReport], None]
+HealthCallback = Callable[[HealthReport], None]
+Look = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,9 @@ class Run:
     notices: Sequence[str] = ()  # what was changed to fit the recipe to the collection
     seconds_per_step: float | None = None  # where it was measured
     init: Mapping[str, Tensor] | None = None  # weights that the backbone starts from, instead of random ones
+    probe: Probe | None = None
+    tensorboard: bool = False
+    compile: bool = False  # by torch.compile
     resume: bool = False
 
     @property
@@ -59,7 +68,18 @@ class Run:
         """The loss of a query encoder that guesses among the positive and K negatives: ln(K + 1)."""
         return log(1 + negatives(self.recipe))
 
-    def train(self, *, on_step: StepCallback, stop: Callable[[], bool] = lambda: False) -> Path:
+    @property
+    def epochs_between_looks(self) -> int:
+        """How many epochs pass from one look at the encoder's health to the next."""
+        return epochs_between_looks(self.recipe, photos=self.photos, probed=self.probe is not None)
+
+    def train(
+        self,
+        *,
+        on_step: StepCallback,
+        on_health: HealthCallback = lambda report: None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> Path:
         """Train to the end and return the folder of the finished encoder; on several ranks, call it on each.
 
         Once `stop()` is true on any rank, the state is saved at the next step boundary and Interrupted is raised.
@@ -67,14 +87,17 @@ class Run:
         trainee, first = self._trainee()
         epoch = self.batches.steps_per_epoch
         rate = learning_rate(self.recipe, total_steps=self.total_steps, steps_per_epoch=epoch)
-        with self._records(first) as record:
+        with self._sight(trainee.method, first, on_health) as (record, look):
             if not self.resume:
                 self._save(trainee, 0)  # so that there is something to resume, and a full disk is noticed now
+            look(first)
             saved_at = perf_counter()
             for report in run_steps(trainee, self.batches, rate, steps=range(first, self.total_steps), stop=stop):
                 record(report)
-                on_step(report)
                 finished = report.step == self.total_steps
+                if finished or not report.stop:  # who asked to stop should not wait; the resumed run looks first
+                    look(report.step)
+                on_step(report)
                 between = CHECKPOINT_SECONDS if report.step % epoch else EPOCH_CHECKPOINT_SECONDS
                 if finished or report.stop or perf_counter() - saved_at > between:
                     self._save(trainee, report.step)
@@ -99,16 +122,34 @@ class Run:
             method.load_state_dict(state["method"])
             optimizer.load_state_dict(state["optimizer"])
             first = state["step"]
+        if self.compile:
+            compile_networks(method)
         return Trainee(method, optimizer, autocast=autocast_dtype(self.device)), first
 
     @contextmanager
-    def _records(self, first: int) -> Iterator[StepCallback]:
-        """Yield what writes a step into metrics.jsonl; on the first rank only."""
+    def _sight(self, method: Method, first: int, on_health: HealthCallback) -> Iterator[tuple[StepCallback, Look]]:
+        """Yield what records a step, and what looks at the encoder after a step if that is due; on the first rank."""
         if rank() > 0:
-            yield lambda report: None
+            yield lambda report: None, lambda step: None
             return
-        with disk_errors_named(self.folder.path), MetricsFile(self.folder.metrics, keep_steps=first) as metrics:
-            yield metrics.write
+        epoch, batches = self.batches.steps_per_epoch, self.batches
+        between = epoch * self.epochs_between_looks
+        monitor = Monitor(batches.pixels, batches.photos, self.recipe, self.device, self.probe)
+        facts = PlotFacts(f"{self.recipe_name}, {self.photos:,} photos", epoch, self.total_steps, self.chance_loss)
+        keep = first if self.resume else -1
+        with (
+            disk_errors_named(self.folder.path),
+            Records(self.folder, facts, keep_steps=keep, tensorboard=self.tensorboard) as records,
+        ):
+
+            def look(step: int) -> None:
+                due = step % between == 0 or step == self.total_steps
+                if due and step > records.looked_until:
+                    report = monitor.look(self._encoder(method, steps=step), step=step, epoch=step / epoch)
+                    records.health(report)
+                    on_health(report)
+
+            yield records.step, look
 
     def _save(self, trainee: Trainee, step: int) -> None:
         if rank() == 0:
@@ -117,7 +158,15 @@ class Run:
 
     def save_encoder(self, method: Method, folder: Path, *, steps: int) -> None:
         """Write the method's query encoder as it is after `steps` steps."""
-        card = EncoderCard(
+        save_encoder(folder, method.query_encoder.state_dict(), self._card(steps), preprocessing_of(self.recipe))
+
+    def _encoder(self, method: Method, *, steps: int) -> Encoder:
+        """Return a copy of the query encoder as it is after `steps` steps, without its head."""
+        backbone = copy.deepcopy(method.query_encoder.backbone)
+        return Encoder(backbone, self._card(steps), preprocessing_of(self.recipe), self.device)
+
+    def _card(self, steps: int) -> EncoderCard:
+        return EncoderCard(
             architecture=self.recipe.backbone.architecture,
             small_stem=self.recipe.backbone.small_stem,
             feature_dim=self.recipe.method.feature_dim,
@@ -127,6 +176,3 @@ class Run:
             recipe=self.recipe_name,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
         )
-        size = self.recipe.encoder_input
-        preprocessing = Preprocessing(resize=size.resize, crop=size.crop, mean=IMAGENET_MEAN, std=IMAGENET_STD)
-        save_encoder(folder, method.query_encoder.state_dict(), card, preprocessing)

@@ -4,31 +4,40 @@ run.json        format version, folder of the photos, number of steps, what the 
 recipe.yaml     the recipe as it is used, fitted to the collection
 photos.jsonl    the frozen list of photos, one a line
 metrics.jsonl   loss, accuracy, learning rate and timing, one step a line
+health.jsonl    health of the query encoder, one look a line
+training.png    both as curves
+tensorboard/    both for TensorBoard, if asked for
 checkpoints/    the newest states to resume from
 encoder/        the finished query encoder
 """
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mocosearch.errors import BadCheckpoint, BadRecipe
 from mocosearch.recipes import Recipe, validate_recipe
-from mocosearch.training.trainer import StepReport
 from mocosearch_index.atomic import atomic_write
 from mocosearch_index.records import FileStamp
 
 FORMAT = 1
 
 
+@dataclass(frozen=True)
+class RunOptions:
+    """What may be asked of a run besides its recipe; a resumed run keeps to it."""
+
+    probe: Path | None = None  # a folder of labelled photos, to report the kNN accuracy of
+    tensorboard: bool = False
+    compile: bool = False  # by torch.compile
+
+
 class RunFacts(BaseModel):
-    """What run.json holds; `root` and `pack_folder` are paths, bytes that are not UTF-8 as lone surrogates."""
+    """What run.json holds; `root`, `probe` and `pack_folder` are paths, bytes that are not UTF-8 as lone surrogates."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,6 +47,9 @@ class RunFacts(BaseModel):
     init: str | None
     total_steps: int
     minutes: float | None
+    probe: str | None = None
+    tensorboard: bool = False
+    compile: bool = False
     pack_folder: str
     device: str
     ranks: int
@@ -55,6 +67,8 @@ class RunFolder:
         self.encoder = path / "encoder"
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
+        self.health = path / "health.jsonl"
+        self.plot = path / "training.png"
 
     def never_began(self) -> bool:
         """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""
@@ -108,33 +122,6 @@ def latest_unfinished(runs: Path, root: Path | None) -> Path:
         if not folder.encoder.is_dir() and (root is None or Path(folder.read()[0].root) == root.absolute()):
             return path.parent
     raise BadCheckpoint(f"There is no unfinished run in {runs.absolute()}; name its folder with --out.")
-
-
-class MetricsFile:
-    """metrics.jsonl, appended to step by step; a resumed run first drops the steps that it is about to repeat."""
-
-    def __init__(self, path: Path, *, keep_steps: int) -> None:
-        kept = []
-        if keep_steps and path.exists():
-            kept = path.read_bytes().splitlines(keepends=True)[:keep_steps]
-        atomic_write(path, b"".join(kept))
-        self._file = path.open("a", encoding="utf-8")
-
-    def write(self, report: StepReport) -> None:
-        """Append one step."""
-        row = asdict(report)
-        row |= row.pop("metrics")
-        del row["stop"]
-        self._file.write(json.dumps(row) + "\n")
-        self._file.flush()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._file.close()
 
 
 def _text(path: bytes) -> str:
