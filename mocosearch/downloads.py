@@ -1,4 +1,4 @@
-"""Encoders that can be downloaded by name: the only time that mocosearch touches the network.
+"""Files that are downloaded by name: with `timm_models`, the only time that mocosearch touches the network.
 
 It does so because somebody typed the name, and only after size and license were told. What arrives is kept when it
 is whole and is what its publisher states; else nothing is.
@@ -20,6 +20,7 @@ from mocosearch import __version__
 from mocosearch.errors import DownloadFailed
 from mocosearch.user_folders import cache_folder
 from mocosearch_index.atomic import atomic_path, disk_errors_named, remove_partials
+from mocosearch_index.paths import shown
 
 MIRROR = "MOCOSEARCH_MIRROR"  # environment variable: another address that holds the same files
 _BASE = "https://dl.fbaipublicfiles.com/moco/moco_checkpoints"
@@ -33,9 +34,11 @@ class Published:
     """A file as its publisher describes it."""
 
     path: str  # below the base address
-    md5_prefix: str
+    hash_prefix: str
     trained_on: str
     license: str = _LICENSE
+    base: str = _BASE
+    algorithm: str = "md5"  # of the hash
 
     @property
     def file_name(self) -> str:
@@ -67,11 +70,18 @@ BytesCallback = Callable[[int], None]
 def fetch(name: str, *, announce: Announce = lambda offer: None, progress: BytesCallback = lambda done: None) -> Path:
     """Return the file published as `name`, from the cache or else downloaded into it.
 
+    `announce` and `progress` as for `fetch_file`.
+    """
+    return fetch_file(name, PUBLISHED[name], cache_folder() / "encoders", announce=announce, progress=progress)
+
+
+def fetch_file(name: str, published: Published, folder: Path, *, announce: Announce, progress: BytesCallback) -> Path:
+    """Return the file in `folder`, downloaded into it unless it is there.
+
     Before the first byte `announce` is told what will come (and may raise to prevent it); `progress` is told the
     number of bytes so far. Raises DownloadFailed, DiskFull or NotWritable, and then leaves nothing behind.
     """
-    published = PUBLISHED[name]
-    target = cache_folder() / "encoders" / published.file_name
+    target = folder / published.file_name
     if target.exists():
         return target
     with disk_errors_named(target.parent):
@@ -84,7 +94,7 @@ def fetch(name: str, *, announce: Announce = lambda offer: None, progress: Bytes
 
 
 def _download(name: str, published: Published, target: Path, announce: Announce, progress: BytesCallback) -> None:
-    url = f"{os.environ.get(MIRROR, _BASE).rstrip('/')}/{published.path}"
+    url = f"{os.environ.get(MIRROR, published.base).rstrip('/')}/{published.path}"
     if not url.startswith(("https://", "http://")):
         raise DownloadFailed(f"{MIRROR} is no web address: set it to one that begins with https://.")
     try:
@@ -93,31 +103,34 @@ def _download(name: str, published: Published, target: Path, announce: Announce,
             size = _size(response)
             announce(Offer(name, url, size, published.license))
             with atomic_path(target) as partial:
-                md5 = _save(response, partial, size, progress)
-                if not md5.startswith(published.md5_prefix):
+                digest = hashlib.new(published.algorithm, usedforsecurity=False)
+                _save(response, partial, size, digest, progress)
+                if not digest.hexdigest().startswith(published.hash_prefix):
+                    found = f"{published.algorithm} {digest.hexdigest()[:8]}, not {published.hash_prefix}"
                     raise DownloadFailed(
-                        f"{url} is not the file its publisher states (md5 {md5[:8]}, not {published.md5_prefix}), "
-                        f"and was not kept: try again later, or set {MIRROR} to another address."
+                        f"{url} is not the file its publisher states ({found}), and was not kept: try again later, "
+                        f"or set {MIRROR} to another address."
                     )
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise DownloadFailed(
             f"{url} could not be downloaded ({_cause(error)}): check the connection, or fetch it elsewhere and "
-            "give the file as the encoder."
+            f"put it at {shown(target)}."
         ) from error
 
 
-def _save(response: http.client.HTTPResponse, path: Path, size: int | None, progress: BytesCallback) -> str:
-    """Write the body to `path` and return its md5."""
-    md5, done = hashlib.md5(usedforsecurity=False), 0
+def _save(
+    response: http.client.HTTPResponse, path: Path, size: int | None, digest: "hashlib._Hash", progress: BytesCallback
+) -> None:
+    """Write the body to `path` and feed it to `digest`."""
+    done = 0
     with path.open("wb") as file:
         while chunk := response.read(_CHUNK):
             file.write(chunk)
-            md5.update(chunk)
+            digest.update(chunk)
             done += len(chunk)
             progress(done)
     if size is not None and done != size:
         raise http.client.IncompleteRead(b"", size - done)
-    return md5.hexdigest()
 
 
 def _size(response: http.client.HTTPResponse) -> int | None:

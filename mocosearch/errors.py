@@ -31,6 +31,10 @@ class TrainingStopped(MocosearchError):
     """Training cannot go on: a non-finite loss, or data that vanished."""
 
 
+class LoaderFailed(MocosearchError):
+    """A process that prepares batches ended; the checkpoint is intact."""
+
+
 class NotLabelled(MocosearchError):
     """The folder does not sort its photos into class folders, or not into enough of them."""
 
@@ -67,3 +71,7 @@ class BadSweep(MocosearchError):
 
 class MissingExtra(MocosearchError):
     """A flag asks for a package that is not among those always installed."""
+
+
+class CannotExport(MocosearchError):
+    """A format has no place for this encoder, or the file to be written is in the way."""

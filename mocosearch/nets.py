@@ -15,11 +15,14 @@ def backbone_names() -> list[str]:
     return names
 
 
-def build_backbone(architecture: str, *, small_stem: bool = False) -> nn.Module:
+def build_backbone(
+    architecture: str, *, small_stem: bool = False, stem_padding: int = 1, stem_relu: bool = True
+) -> nn.Module:
     """Build an untrained torchvision ResNet without its classifier: (B, 3, H, W) -> (B, `network.feature_dim`).
 
     `small_stem` is the usual change for images of some 32 pixels: a 3x3 first convolution of stride 1 and no
-    max-pooling, so that the first stage sees the full resolution.
+    max-pooling, so that the first stage sees the full resolution. Encoders of other projects pad it otherwise
+    (solo-learn: 2) or have no ReLU behind it (lightly's own ResNet as its examples cut it).
     """
     if architecture not in backbone_names():
         raise BadRecipe(f"Unknown backbone '{architecture}'; known: {', '.join(backbone_names())}.")
@@ -27,9 +30,11 @@ def build_backbone(architecture: str, *, small_stem: bool = False) -> nn.Module:
     network.feature_dim = network.fc.in_features
     network.fc = nn.Identity()
     if small_stem:
-        network.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=1, bias=False)
+        network.conv1 = nn.Conv2d(3, 64, kernel_size=3, stride=1, padding=stem_padding, bias=False)
         nn.init.kaiming_normal_(network.conv1.weight, mode="fan_out", nonlinearity="relu")
         network.maxpool = nn.Identity()
+    if not stem_relu:
+        network.relu = nn.Identity()  # the blocks have their own
     backbone: nn.Module = network
     return backbone
 

@@ -51,7 +51,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[http.ser
     monkeypatch.setattr(Handler, "requests", [], raising=False)
     monkeypatch.setenv("MOCOSEARCH_HOME", str(tmp_path / "home"))
     for kind in ("good", "missing", "cut", "unsized"):
-        monkeypatch.setitem(PUBLISHED, kind, Published(f"{kind}/file.pth.tar", GOOD.md5_prefix, "a test"))
+        monkeypatch.setitem(PUBLISHED, kind, Published(f"{kind}/file.pth.tar", GOOD.hash_prefix, "a test"))
     monkeypatch.setitem(PUBLISHED, "wrong", Published("wrong/file.pth.tar", "00000000", "a test"))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever)
@@ -209,7 +209,7 @@ def test_an_encoder_named_by_its_download_is_fetched_and_loaded(
 
 
 def test_the_published_files_are_the_ones_of_the_authors_page() -> None:
-    assert {name: published.md5_prefix for name, published in PUBLISHED.items()} == {
+    assert {name: published.hash_prefix for name, published in PUBLISHED.items()} == {
         "moco-v1-200ep": "b251726a",
         "moco-v2-200ep": "59fd9945",
         "moco-v2-800ep": "a04e12f8",

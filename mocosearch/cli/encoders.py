@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
+    import torch
+
     from mocosearch.downloads import Offer
     from mocosearch.encoder import Encoder
 
 
-def load_aloud(spec: str | Path) -> "Encoder":
+# Help of every option that names an encoder; `mocosearch.encoder.FORMS`, which loads torch, has the same in full.
+FORMS = "a run folder, an encoder folder, a checkpoint file, torchvision:NAME, timm:NAME or a download"
+
+
+def load_aloud(spec: str | Path, device: "torch.device | None" = None) -> "Encoder":
     """Load any encoder that `mocosearch.encoder.load_encoder` takes."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
@@ -28,4 +34,4 @@ def load_aloud(spec: str | Path) -> "Encoder":
             click.echo(f"Downloading {offer.name} from {offer.url}: {size}; license: {offer.license}", err=True)
             bar.update(task, total=offer.size, visible=True)
 
-        return load_encoder(spec, announce=announce, progress=lambda done: bar.update(task, completed=done))
+        return load_encoder(spec, device, announce=announce, progress=lambda done: bar.update(task, completed=done))

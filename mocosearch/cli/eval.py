@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from mocosearch.cli.encoders import FORMS
+
 if TYPE_CHECKING:
     from mocosearch.encoder import Encoder
     from mocosearch.evaluation.features import LabelledFeatures
@@ -26,8 +28,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--encoder",
             metavar="E",
-            help="A run folder, an encoder folder, a checkpoint file, or the name of a download.  "
-            "[default: the encoder that was trained last]",
+            help=f"{FORMS.capitalize()}: see docs/encoders.md.  [default: the encoder that was trained last]",
         ),
         click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
     ]

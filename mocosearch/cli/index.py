@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.encoders import FORMS
 from mocosearch.cli.main import INTERRUPTED
 from mocosearch.cli.stop_signal import stop_on_signals
 
@@ -25,7 +26,7 @@ _LISTED = 10  # skipped files named after an update; `status` names more
 @click.option(
     "--encoder",
     metavar="E",
-    help="A run folder, an encoder folder, a checkpoint file, or the name of a download.  "
+    help=f"{FORMS.capitalize()}: see docs/encoders.md.  "
     "[default: the one in the index, else the encoder that was trained last]",
 )
 @click.option(

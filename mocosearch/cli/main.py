@@ -12,7 +12,7 @@ from mocosearch import __version__
 from mocosearch_index.errors import MocosearchError
 
 # Commands in the order in which a newcomer needs them; each lives in the module of the same name.
-COMMANDS = ("demo", "train", "index", "search", "serve", "status", "eval", "recipes", "ablate", "doctor")
+COMMANDS = ("demo", "train", "index", "search", "serve", "status", "eval", "export", "recipes", "ablate", "doctor")
 INTERRUPTED = 130
 
 
