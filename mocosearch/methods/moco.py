@@ -81,5 +81,4 @@ def follow(key_encoder: torch.nn.Module, query_encoder: torch.nn.Module, momentu
     """theta_k <- m theta_k + (1 - m) theta_q, over parameters only (equation 2)."""
     theta_k: list[Tensor] = list(key_encoder.parameters())
     theta_q: list[Tensor] = list(query_encoder.parameters())
-    torch._foreach_mul_(theta_k, momentum)
-    torch._foreach_add_(theta_k, theta_q, alpha=1 - momentum)
+    torch._foreach_lerp_(theta_k, theta_q, 1 - momentum)  # reads and writes each number once

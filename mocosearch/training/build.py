@@ -121,8 +121,7 @@ def build_optimizer(recipe: Recipe, method: Method) -> torch.optim.Optimizer:
     """Build the optimizer over everything that receives a gradient; the schedule sets its learning rate."""
     parameters = [parameter for parameter in method.parameters() if parameter.requires_grad]
     options = recipe.optimizer
+    lr, decay = options.lr, options.weight_decay  # fused below: one pass over the memory of all weights
     if options.name == "sgd":
-        return torch.optim.SGD(parameters, lr=options.lr, momentum=options.momentum, weight_decay=options.weight_decay)
-    return torch.optim.AdamW(
-        parameters, lr=options.lr, betas=(options.momentum, 0.999), weight_decay=options.weight_decay
-    )
+        return torch.optim.SGD(parameters, lr, momentum=options.momentum, weight_decay=decay, fused=True)
+    return torch.optim.AdamW(parameters, lr, betas=(options.momentum, 0.999), weight_decay=decay, fused=True)

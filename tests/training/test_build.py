@@ -10,6 +10,7 @@ from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.build import build_method, build_optimizer, fit_to_collection
 
 CPU = torch.device("cpu")
+GIVEN = {"lr", "momentum", "betas", "weight_decay"}  # by the recipe
 
 
 def recipe_with(*, batch: int, groups: int, queue: int | str) -> Recipe:
@@ -76,6 +77,23 @@ def test_only_the_query_encoder_is_optimized_and_all_of_it_decays() -> None:
     (group,) = optimizer.param_groups
     assert [id(p) for p in group["params"]] == [id(p) for p in method.query_encoder.parameters()]
     assert (group["weight_decay"], group["momentum"]) == (1e-4, 0.9)
+
+
+@pytest.mark.parametrize("name", ["sgd", "adamw"])
+def test_the_fused_optimizer_updates_channels_last_weights_as_the_plain_one_does(name: str) -> None:
+    recipe, _ = fit_to_collection(load_recipe("moco_v2_small", [f"optimizer.name={name}"]), 100)
+    fused, plain = (build_method(recipe, CPU, photos=100).query_encoder for _ in range(2))
+    kind = torch.optim.SGD if name == "sgd" else torch.optim.AdamW
+    ours, expected = build_optimizer(recipe, fused), kind(plain.parameters(), fused=False)
+    expected.param_groups[0] |= {key: value for key, value in ours.param_groups[0].items() if key in GIVEN}
+    for step in range(3):
+        for network, optimizer in ((fused, ours), (plain, expected)):
+            torch.manual_seed(step)
+            for parameter in network.parameters():
+                parameter.grad = torch.randn_like(parameter)
+            optimizer.step()
+    for one, other in zip(fused.parameters(), plain.parameters(), strict=True):
+        torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize(("architecture", "dim"), [("resnet18", 512), ("resnet50", 2048)])
