@@ -28,11 +28,11 @@ def spread(cells: Sequence[Cell], results: Results) -> Spread | None:
     return Spread(fmean(found), stdev(found), len(found)) if len(found) > 1 else None
 
 
-COLUMNS = ("kNN accuracy", "95% interval", "precision@10", "effective rank", "loss", "finds its key")
+COLUMNS = ("kNN accuracy", "95% interval", "rank", "loss", "key found")
 
 
 def rows(study: Study, results: Results) -> Iterator[tuple[str, ...]]:
-    """Yield a setting and its figures, in COLUMNS' order, as text."""
+    """Yield a setting and its figures, in COLUMNS' order, as text; the rank is RankMe's, of the vectors."""
     for setting, cell in study.cells:
         found = results(cell)
         if found is None:
@@ -42,8 +42,7 @@ def rows(study: Study, results: Results) -> Iterator[tuple[str, ...]]:
         yield (
             setting,
             f"{found.knn_accuracy:.3f}{' (collapsed)' if found.collapsed else ''}",
-            f"{low:.3f} to {high:.3f}",
-            f"{found.precision_at_10:.3f}",
+            f"{low:.3f}-{high:.3f}",
             f"{found.effective_rank:.0f}",
             f"{found.loss:.2f}",
             f"{found.contrastive_accuracy:.0%}",

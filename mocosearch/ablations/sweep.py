@@ -144,8 +144,9 @@ class Sweep:
             loss=fmean(row["loss"] for row in last),
             contrastive_accuracy=fmean(row["accuracy"] for row in last),
         )
+        if run.checkpoints.is_dir():  # not so after a kill right here
+            shutil.rmtree(run.checkpoints)
         atomic_write(_result_file(self.folder, cell), result.model_dump_json(indent=1).encode())
-        shutil.rmtree(run.checkpoints)
         return result
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from mocosearch.errors import NoPhotos, NotLabelled
-from mocosearch.evaluation.labelled import find_labelled
+from mocosearch.evaluation.labelled import LabelledPhotos, find_labelled
 
 
 def photo(path: Path) -> None:
@@ -61,3 +61,13 @@ def test_a_folder_that_cannot_be_scored_ends_with_one_line_and_a_remedy(
 def test_a_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:
     with pytest.raises(NoPhotos, match="nowhere"):
         find_labelled(tmp_path / "nowhere")
+
+
+def test_thinning_keeps_the_share_of_every_class(tmp_path: Path) -> None:
+    labels = np.repeat([0, 1], [900, 300])
+    photos = LabelledPhotos(tmp_path, [tmp_path / str(number) for number in range(1200)], labels, ["a", "b"])
+    few = photos.thinned(100)
+    assert len(few.paths) == len(few.labels) == 100
+    assert abs(np.count_nonzero(few.labels == 0) - 75) <= 1
+    assert all(labels[int(path.name)] == label for path, label in zip(few.paths, few.labels, strict=True))
+    assert photos.thinned(1200) is photos
