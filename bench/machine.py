@@ -35,11 +35,8 @@ def machine_facts(device: torch.device) -> dict[str, str]:
 def _processor() -> tuple[str, list[str]]:
     """Return the processor's name and those of its flags that matter, as Linux tells them."""
     info = Path("/proc/cpuinfo")
-    fields = (
-        dict((part.strip() for part in line.split(":", 1)) for line in info.read_text().splitlines() if ":" in line)
-        if info.exists()
-        else {}
-    )
+    lines = info.read_text().splitlines() if info.exists() else []
+    fields = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
     known = set(fields.get("flags", "").split())
     return fields.get("model name", platform.processor()), [flag for flag in _TELLING_FLAGS if flag in known]
 
