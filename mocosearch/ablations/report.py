@@ -63,7 +63,7 @@ def as_dictionary(studies: Sequence[Study], results: Results, *, baseline: Sprea
 
 
 def draw(study: Study, results: Results, path: Path, *, baseline: Spread | None) -> None:
-    """Draw kNN accuracy against the setting, with intervals, chance, and the spread of the baseline's seeds, as PNG."""
+    """Draw kNN accuracy against the setting, with its intervals and the spread of the baseline's seeds, as PNG."""
     from matplotlib.figure import Figure
 
     done = [(setting, result) for setting, cell in study.cells if (result := results(cell))]
@@ -73,17 +73,16 @@ def draw(study: Study, results: Results, path: Path, *, baseline: Spread | None)
     below = [result.knn_accuracy - result.interval[0] for _, result in done]
     above = [result.interval[1] - result.knn_accuracy for _, result in done]
     figure = Figure(figsize=(7, 4), layout="constrained")
-    axes = figure.add_subplot(
-        xlabel=study.axis, ylabel="kNN accuracy", ylim=(0, 1), title=f"{study.name}: each cell's accuracy"
-    )
+    title = f"Ablation of {study.name} (chance is {done[0][1].chance:.2f})"
+    axes = figure.add_subplot(xlabel=study.axis, ylabel="kNN accuracy", title=title)
     if baseline is not None:
         low, high = baseline.mean - baseline.deviation, baseline.mean + baseline.deviation
         label = f"baseline, {baseline.runs} seeds: {baseline.mean:.3f} ± {baseline.deviation:.3f}"
         axes.axhspan(low, high, color="tab:orange", alpha=0.3, label=label)
     style = "o" if study.name == "dictionary" else "o-"  # dictionaries have no order
-    axes.errorbar([setting for setting, _ in done], accuracy, yerr=[below, above], fmt=style, capsize=4)
-    axes.axhline(done[0][1].chance, color="gray", linestyle="--", label="chance")
-    axes.tick_params(axis="x", labelrotation=15 if any(len(setting) > 8 for setting, _ in done) else 0)
+    settings = [setting for setting, _ in done]
+    axes.errorbar(settings, accuracy, yerr=[below, above], fmt=style, capsize=4, label="one run, 95% interval")
+    axes.tick_params(axis="x", labelrotation=15 if max(map(len, settings)) > 8 else 0)
     axes.grid(axis="y", alpha=0.3)
     axes.legend()
     with atomic_path(path) as partial:
