@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import click
 
 if TYPE_CHECKING:
+    from rich.progress import Progress
+
     from mocosearch.training.monitor import HealthReport
     from mocosearch.training.run import Run
     from mocosearch.training.trainer import StepReport
@@ -75,28 +76,30 @@ def counting(label: str, *, quiet: bool = False) -> Iterator[Callable[[int, int]
 @contextmanager
 def training_bar(run: "Run", *, quiet: bool = False) -> Iterator["TrainingBar"]:
     """Yield what is told of each step and each look at the encoder: a bar on a terminal, else a line a minute."""
-    from rich.console import Console
+    from rich.console import Console, RenderableType
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.text import Text
 
-    columns = (
-        BarColumn(16),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[figures]}"),
-        TimeRemainingColumn(),
-    )
+    class BarOverFigures(Progress):
+        """The figures have a line of their own, which wraps where a terminal is narrow."""
+
+        def get_renderables(self) -> Iterator[RenderableType]:
+            yield self.make_tasks_table(self.tasks)
+            yield from (Text(task.fields["figures"]) for task in self.tasks)
+
+    columns = (BarColumn(40), MofNCompleteColumn(), TextColumn("steps, left"), TimeRemainingColumn())
     terminal = sys.stderr.isatty() and not quiet
-    with Progress(*columns, console=Console(stderr=True), disable=not terminal) as progress:
-        task = progress.add_task("", total=run.total_steps, figures="")
-        moves = partial(progress.update, task) if terminal else None
-        yield TrainingBar(run, moves, quiet=quiet)
+    with BarOverFigures(*columns, console=Console(stderr=True), disable=not terminal) as progress:
+        progress.add_task("", total=run.total_steps, figures="")
+        yield TrainingBar(run, progress if terminal else None, quiet=quiet)
 
 
 class TrainingBar:
     """Loss beside what guessing gives, accuracy, images/s, time spent waiting, and the newest look at the encoder."""
 
-    def __init__(self, run: "Run", moves: Callable[..., None] | None, *, quiet: bool) -> None:
+    def __init__(self, run: "Run", progress: "Progress | None", *, quiet: bool) -> None:
         self._run = run
-        self._moves = moves  # moves the bar, where there is one
+        self._progress = progress  # with one task, where there is a terminal
         self._quiet = quiet
         self._smooth: dict[str, float] = {}
         self._health = ""
@@ -106,8 +109,8 @@ class TrainingBar:
     def step(self, report: "StepReport") -> None:
         """Show one step."""
         text = f"{self._figures(report)}{self._health}"
-        if self._moves:
-            self._moves(completed=report.step, figures=text)
+        if self._progress:
+            self._progress.update(self._progress.task_ids[0], completed=report.step, figures=text)
         elif not self._quiet and (monotonic() - self._last_line > _SECONDS_A_LINE or self._is_last(report)):
             click.echo(f"step {report.step:,} of {self._run.total_steps:,}  {text}", err=True)
             self._last_line = monotonic()
@@ -117,8 +120,16 @@ class TrainingBar:
         knn = "" if report.knn_accuracy is None else f"  kNN {report.knn_accuracy:.0%}"
         self._health = f"  rank {report.effective_rank:.0f}{knn}"
         if report.collapsed and not self._collapsed and report.step:
-            click.echo(_collapse(report), err=True)
+            self._warn(_collapse(report))
         self._collapsed = report.collapsed
+
+    def _warn(self, text: str) -> None:
+        if self._progress:  # click would write into the bar
+            from rich.text import Text
+
+            self._progress.console.print(Text(text, style="bold red"), soft_wrap=True)
+        elif not self._quiet:
+            click.echo(text, err=True)
 
     def _is_last(self, report: "StepReport") -> bool:
         return report.step == self._run.total_steps

@@ -94,7 +94,7 @@ def encode_shuffled(encode: Encode, images: Tensor, groups: int, permutation: Te
     """
     if groups == 1 and world_size() == 1:
         return encode(images)  # one group holds the whole batch in any order
-    order = permutation.to(images.device)
+    order = permutation.to(images.device, non_blocking=True)  # the GPU is still at work on the queries
     own = own_part(len(images))
     encoded = encode_in_groups(encode, gather(images)[order[own]], groups)
     return gather(encoded)[order.argsort()[own]]

@@ -29,13 +29,13 @@ class PlotFacts:
     steps_per_epoch: int
     total_steps: int
     chance_loss: float
+    chance_knn: float | None  # of the probe, where there is one
 
 
 def draw(metrics: Sequence[Row], health: Sequence[Row], facts: PlotFacts) -> Figure:
     """Draw the rows of metrics.jsonl and health.jsonl so far."""
-    probed = any("knn_accuracy" in row for row in health)
     figure = Figure(figsize=(13, 6.4), dpi=100, layout="constrained")
-    left = "knn_accuracy" if probed else "loss"
+    left = "loss" if facts.chance_knn is None else "knn_accuracy"
     axes = figure.subplot_mosaic([["loss", left, "accuracy", "lr"], [key for key, *_ in _HEALTH]])
     done = metrics[-1]["step"] if metrics else 0
     figure.suptitle(f"{facts.title}: step {done:,} of {facts.total_steps:,}", fontsize=12, x=0.01, ha="left")
@@ -46,11 +46,14 @@ def draw(metrics: Sequence[Row], health: Sequence[Row], facts: PlotFacts) -> Fig
         axes[key].set_title(f"{title}\n", loc="left", fontsize=10, fontweight="bold")
         axes[key].text(0, 1.03, explained, transform=axes[key].transAxes, fontsize=8, color=_GRAY)
         _reach(axes[key], *limits)
-    if probed:
-        known = [row.get("knn_accuracy", np.nan) for row in health]
-        _draw_points(axes["knn_accuracy"], epochs, known, _BLUE)
-        axes["knn_accuracy"].set_title("kNN accuracy of the probe", loc="left", fontsize=10, fontweight="bold")
-        axes["knn_accuracy"].yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    if facts.chance_knn is not None:
+        axis = axes["knn_accuracy"]
+        _draw_points(axis, epochs, [row.get("knn_accuracy", np.nan) for row in health], _GREEN)
+        axis.axhline(facts.chance_knn, color=_RED, linestyle="--", linewidth=1, label="always the largest class")
+        axis.set_title("kNN accuracy of the probe", loc="left", fontsize=10, fontweight="bold")
+        axis.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        axis.set_ylim(0, 1)
+        axis.legend(loc="best", fontsize=8, frameon=False)
     for axis in axes.values():
         _tidy(axis, max(done, 1) / facts.steps_per_epoch)
     return figure
@@ -90,7 +93,7 @@ def _draw_curve(axis: Axes, epochs: NDArray[np.float64], values: NDArray[np.floa
 
 def _draw_points(axis: Axes, epochs: NDArray[np.float64], values: Sequence[float], color: str) -> None:
     marker = "o" if len(values) <= 40 else ""
-    axis.plot(epochs, values, color=color, linewidth=1.5, marker=marker, markersize=3.5)
+    axis.plot(epochs, values, color=color, linewidth=1.5, marker=marker, markersize=3.5, clip_on=False)
 
 
 def _reach(axis: Axes, low: float | None, high: float | None) -> None:

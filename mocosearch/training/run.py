@@ -16,6 +16,7 @@ from mocosearch.devices import autocast_dtype
 from mocosearch.distributed import rank
 from mocosearch.encoder import Encoder, EncoderCard, save_encoder
 from mocosearch.errors import Interrupted
+from mocosearch.evaluation.knn import chance_accuracy
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.methods import Method
 from mocosearch.recipes import Recipe
@@ -135,7 +136,13 @@ class Run:
         epoch, batches = self.batches.steps_per_epoch, self.batches
         between = epoch * self.epochs_between_looks
         monitor = Monitor(batches.pixels, batches.photos, self.recipe, self.device, self.probe)
-        facts = PlotFacts(f"{self.recipe_name}, {self.photos:,} photos", epoch, self.total_steps, self.chance_loss)
+        facts = PlotFacts(
+            title=f"{self.recipe_name}, {self.photos:,} photos",
+            steps_per_epoch=epoch,
+            total_steps=self.total_steps,
+            chance_loss=self.chance_loss,
+            chance_knn=chance_accuracy(self.probe.labels) if self.probe else None,
+        )
         keep = first if self.resume else -1
         with (
             disk_errors_named(self.folder.path),

@@ -86,8 +86,8 @@ def run_steps(
         for group in trainee.optimizer.param_groups:
             group["lr"] = lr
         loss, metrics = trainee.step(views, ids)
-        asked = torch.tensor(float(stop()), device=loss.device)
-        value, stopping, *numbers = mean_over_ranks([loss, asked, *metrics.values()])
+        asked = torch.full((), float(stop()), device=loss.device)
+        value, stopping, *numbers = mean_over_ranks([loss, asked, *metrics.values()])  # the one wait for the device
         if not math.isfinite(value):
             raise TrainingStopped(
                 f"The loss became {value} at step {step + 1}: lower the learning rate (--set optimizer.lr=...) "
