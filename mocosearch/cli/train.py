@@ -46,6 +46,11 @@ class NewRun:
 )
 @click.option("--tensorboard", is_flag=True, help="Also write files for TensorBoard into the run's folder.")
 @click.option("--compile", "compiled", is_flag=True, help="Use torch.compile: a slow start, then faster steps.")
+@click.option(
+    "--workers",
+    type=click.IntRange(min=0),
+    help="Processes per device that prepare batches ahead.  [default: 1; on a GPU up to 4]",
+)
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/RECIPE-TIME]")
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or the newest unfinished one in runs/.")
 @click.option(
@@ -60,6 +65,7 @@ def command(
     probe: Path | None,
     tensorboard: bool,
     compiled: bool,
+    workers: int | None,
     out: Path | None,
     resume: bool,
     devices: int | None,
@@ -85,7 +91,7 @@ def command(
 
         options = RunOptions(probe, tensorboard, compiled)
         what = _new_run(folder, out, recipe_name, overrides, minutes, init, options)
-    root, encoder = _on_devices(what, devices)
+    root, encoder = _on_devices(what, devices, workers)
     if encoder is None:  # another rank than the first
         return
     from mocosearch.user_folders import set_current_encoder
@@ -145,27 +151,27 @@ def _run_folder(out: Path | None, name: str, photos: Path) -> Path:
     return data_folder() / folder if folder.resolve().is_relative_to(inside) else folder
 
 
-def _on_devices(what: NewRun | Path, devices: int | None) -> tuple[Path, Path | None]:
+def _on_devices(what: NewRun | Path, devices: int | None, workers: int | None) -> tuple[Path, Path | None]:
     """Train here, on ranks started from here, or as one of the ranks that somebody else started."""
     from mocosearch.distributed import on_first_rank
     from mocosearch.distributed.launch import device_count, in_world, join_world, launch
 
     if in_world():
         join_world()
-        return _train(on_first_rank(lambda: what))  # whose clock names the run's folder
+        return _train(on_first_rank(lambda: what), workers)  # whose clock names the run's folder
     count = device_count(devices)
     if count == 1:
-        return _train(what)
-    result: tuple[Path, Path | None] = launch(partial(_train, what), count)
+        return _train(what, workers)
+    result: tuple[Path, Path | None] = launch(partial(_train, what, workers), count)
     return result
 
 
-def _train(what: NewRun | Path) -> tuple[Path, Path | None]:
+def _train(what: NewRun | Path, workers: int | None) -> tuple[Path, Path | None]:
     """Train as one rank; return the folder of the photos and, on the first rank, the finished encoder."""
     from mocosearch.distributed import rank, world_size
 
     first = rank() == 0
-    run, why = _prepare(what, quiet=not first)
+    run, why = _prepare(what, workers, quiet=not first)
     if first:
         print_plan(run, why)
     # Ranks are asked to stop by the terminal and by who started them: only a person's own process counts twice.
@@ -177,13 +183,13 @@ def _train(what: NewRun | Path) -> tuple[Path, Path | None]:
     return run.root, encoder if first else None
 
 
-def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
+def _prepare(what: NewRun | Path, workers: int | None, *, quiet: bool) -> tuple["Run", str]:
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.training.prepare import new_run, resumed_run
 
     with counting("Reading photos", quiet=quiet) as on_photo:
         if isinstance(what, Path):
-            return resumed_run(what, on_photo=on_photo), "resumed"
+            return resumed_run(what, workers=workers, on_photo=on_photo), "resumed"
         run = new_run(
             what.photos,
             what.recipe,
@@ -192,6 +198,7 @@ def _prepare(what: NewRun | Path, *, quiet: bool) -> tuple["Run", str]:
             minutes=what.minutes,
             init=load_aloud(what.init) if what.init else None,
             options=what.options,
+            workers=workers,
             on_photo=on_photo,
             on_measuring=lambda: None if quiet else click.echo("Measuring how long a step takes ...", err=True),
         )

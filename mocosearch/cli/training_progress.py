@@ -58,7 +58,7 @@ def _skipped_lines(run: "Run", most: int = 5) -> Iterator[str]:
     for photo in run.skipped[:most]:
         yield f"{printable(photo.path)}: {photo.reason}"
     if len(run.skipped) > most:
-        yield f"... and {len(run.skipped) - most} more"
+        yield f"... and {len(run.skipped) - most} more, all in {run.folder.skipped}"
 
 
 @contextmanager

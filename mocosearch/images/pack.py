@@ -1,26 +1,33 @@
 """A packed cache of downsized photos: each is decoded once, upright, and read many times without a decoder.
 
-`pixels.u8` holds the RGB bytes of one photo after the other; `pack.sqlite` says where each begins, what its file
-looked like then, and why a file was skipped. Pixels reach the disk before the row that names them, so a killed run
-leaves at most bytes that no row names. A cache: it can be deleted at any time between two runs.
+`pixels-G.u8` holds the RGB bytes of one photo after the other; `pack.sqlite` says where each begins, what its file
+looked like then, why a file was skipped, and G. Pixels reach the disk before the row that names them, so a killed run
+leaves at most bytes that no row names. Pixels of replaced and vanished files stay until they are more than those of the
+others; then, while nobody else uses the pack, the living ones are written to generation G + 1, which becomes the pack's
+in the transaction that moves the rows. A cache: it can be deleted at any time between two runs.
 """
 
 import os
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 from filelock import FileLock
-from numpy.typing import NDArray
 
 from mocosearch.images.decode import ALWAYS_RETRY, Undecodable, decode, decoder_capabilities
-from mocosearch_index.atomic import disk_errors_named
+from mocosearch.images.in_use import InUse
+from mocosearch.images.packed import PackedPhoto, Pixels, map_pixels
+from mocosearch_index.atomic import disk_errors_named, disk_full, sync_folder
 from mocosearch_index.records import FileStamp
 
+LOCK = "lock"  # the name of the writers' lock
 CHANGED = "changed"  # the reason of a file that is no longer the one that was found
 _PHOTOS_A_COMMIT = 128
 _SCHEMA = """
@@ -30,16 +37,6 @@ CREATE TABLE IF NOT EXISTS photos (
     reason TEXT, detail TEXT, decoder TEXT                  -- of a skipped one
 ) STRICT
 """
-
-
-@dataclass(frozen=True, slots=True)
-class PackedPhoto:
-    """Where the pixels of a photo lie in the pack."""
-
-    stamp: FileStamp
-    start: int  # bytes
-    height: int
-    width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +52,25 @@ class Pack:
     """The downsized copies of one folder's photos for one short side in pixels."""
 
     def __init__(self, folder: Path, *, short_side: int) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.short_side = short_side
-        self._pixels_path = folder / "pixels.u8"
-        self._pixels_path.touch()
-        self._lock = FileLock(folder / "lock", thread_local=False)
-        self._table = sqlite3.connect(folder / "pack.sqlite")
-        self._table.execute(_SCHEMA)
+        with _errors_named(folder):
+            self._use = InUse(folder)  # so no generation is replaced below
+            self._lock = FileLock(folder / LOCK, thread_local=False)
+            with self._lock:
+                self._table = sqlite3.connect(folder / "pack.sqlite")
+                self._table.execute(_SCHEMA)
+                self.pixels_path.touch()
+                for stray in set(folder.glob("pixels*.u8")) - {
+                    self.pixels_path
+                }:  # of a run killed while it replaced it
+                    stray.unlink()
+
+    @property
+    def pixels_path(self) -> Path:
+        """The file of pixels; while this pack is open nobody else replaces it."""
+        (generation,) = self._table.execute("PRAGMA user_version").fetchone()
+        return self.folder / f"pixels-{generation}.u8"
 
     def update(
         self, root: Path, stamps: Iterable[FileStamp], *, progress: Callable[[int], None] = lambda done: None
@@ -76,32 +84,36 @@ class Pack:
         skipped: list[UnpackedPhoto] = []
         stamps = iter(stamps)
         with (
-            disk_errors_named(self.folder),
+            _errors_named(self.folder),
             self._lock,
             ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool,
         ):
+            known: list[FileStamp] = []
             while chunk := list(islice(stamps, _PHOTOS_A_COMMIT)):
                 self._commit(root, [stamp for stamp in chunk if not self._is_current(stamp)], pool)
-                for stamp in chunk:
-                    photo = self._row(stamp.path)
-                    (packed if isinstance(photo, PackedPhoto) else skipped).append(photo)  # type: ignore[arg-type]
-                progress(len(packed) + len(skipped))
+                known += chunk
+                progress(len(known))
+            self._drop_dead_pixels(os.fsencode(root), {stamp.path for stamp in known})
+            for stamp in known:
+                photo = self._row(stamp.path)
+                (packed if isinstance(photo, PackedPhoto) else skipped).append(photo)  # type: ignore[arg-type]
         return packed, skipped
 
-    def pixels(self) -> NDArray[np.uint8]:
+    def pixels(self) -> Pixels:
         """Map the pixels of all photos, one flat read-only array."""
-        if self._pixels_path.stat().st_size == 0:
-            return np.empty(0, dtype=np.uint8)
-        return np.memmap(self._pixels_path, dtype=np.uint8, mode="r")
+        return map_pixels(self.pixels_path)
 
     def _is_current(self, stamp: FileStamp) -> bool:
         row = self._table.execute(
-            "SELECT size, mtime_ns, reason, decoder FROM photos WHERE path = ?", (stamp.path,)
+            "SELECT size, mtime_ns, reason, decoder, start + 3 * height * width FROM photos WHERE path = ?",
+            (stamp.path,),
         ).fetchone()
         if row is None or row[:2] != (stamp.size, stamp.mtime_ns):
             return False
-        reason, decoder = row[2:]
-        return reason is None or (reason not in {CHANGED, *ALWAYS_RETRY} and decoder == decoder_capabilities())
+        reason, decoder, end = row[2:]
+        if reason is None:
+            return bool(end <= self.pixels_path.stat().st_size)  # else somebody deleted or cut off that file
+        return reason not in {CHANGED, *ALWAYS_RETRY} and bool(decoder == decoder_capabilities())
 
     def _commit(self, root: Path, stamps: Sequence[FileStamp], pool: ThreadPoolExecutor) -> None:
         if not stamps:
@@ -109,7 +121,7 @@ class Pack:
         top = os.fsencode(root)
         decoded = pool.map(lambda stamp: self._decode(top, stamp), stamps)
         rows: list[tuple[object, ...]] = []
-        with self._pixels_path.open("ab") as file:  # behind all there is: others may be reading it
+        with _appending(self.pixels_path) as file:
             for stamp, result in zip(stamps, decoded, strict=True):
                 known = (stamp.path, stamp.size, stamp.mtime_ns)
                 if isinstance(result, Undecodable):
@@ -117,12 +129,10 @@ class Pack:
                 else:
                     rows.append((*known, file.tell(), *result.shape[:2], None, None, None))
                     file.write(result.tobytes())
-            file.flush()
-            os.fsync(file.fileno())
         with self._table:
             self._table.executemany(f"INSERT OR REPLACE INTO photos VALUES ({', '.join('?' * 9)})", rows)
 
-    def _decode(self, top: bytes, stamp: FileStamp) -> NDArray[np.uint8] | Undecodable:
+    def _decode(self, top: bytes, stamp: FileStamp) -> Pixels | Undecodable:
         path = Path(os.fsdecode(os.path.join(top, stamp.path)))  # noqa: PTH118 - bytes
         try:
             status = path.stat()
@@ -142,13 +152,64 @@ class Pack:
             return UnpackedPhoto(path, reason, detail)
         return PackedPhoto(FileStamp(path, size, mtime_ns), start, height, width)
 
+    def _drop_dead_pixels(self, top: bytes, listed: set[bytes]) -> None:
+        """Give back what replaced and vanished files take, if it is more than the living need and nobody else reads."""
+        size = self.pixels_path.stat().st_size
+        rows = self._table.execute("SELECT path, start, 3 * height * width FROM photos WHERE start IS NOT NULL")
+        living = [row for row in rows if row[0] in listed or os.path.exists(os.path.join(top, row[0]))]  # noqa: PTH110, PTH118
+        needed = sum(row[2] for row in living)
+        if size - needed <= needed or shutil.disk_usage(self.folder).free < needed:
+            return
+        with self._use.alone() as alone:
+            if alone:
+                self._rewrite(living)
+
+    def _rewrite(self, living: Sequence[tuple[bytes, int, int]]) -> None:
+        old, pixels = self.pixels_path, self.pixels()
+        (generation,) = self._table.execute("PRAGMA user_version").fetchone()
+        new, moved = self.folder / f"pixels-{generation + 1}.u8", []
+        with _appending(new) as file:
+            for path, start, length in living:
+                moved.append((file.tell(), path))
+                file.write(pixels[start : start + length].tobytes())
+        sync_folder(self.folder)
+        with self._table:
+            self._table.execute("CREATE TEMP TABLE living (start INTEGER, path BLOB PRIMARY KEY)")
+            self._table.executemany("INSERT INTO living VALUES (?, ?)", moved)
+            self._table.execute("DELETE FROM photos WHERE start IS NOT NULL AND path NOT IN (SELECT path FROM living)")
+            self._table.executemany("UPDATE photos SET start = ? WHERE path = ?", moved)
+            self._table.execute("DROP TABLE living")
+            self._table.execute(f"PRAGMA user_version = {generation + 1}")
+        old.unlink()
+
     def close(self) -> None:
-        """Close the table; mapped pixels stay valid."""
+        """Close the table and end the use; mapped pixels stay valid."""
         self._table.close()
+        self._use.close()
 
 
-def images_of(pixels: NDArray[np.uint8], photos: Sequence[PackedPhoto]) -> Iterator[NDArray[np.uint8]]:
-    """Yield each photo as a view (height, width, 3) of the mapped pixels."""
-    for photo in photos:
-        flat = pixels[photo.start : photo.start + 3 * photo.height * photo.width]
-        yield flat.reshape(photo.height, photo.width, 3)
+@contextmanager
+def _appending(path: Path) -> Iterator[BinaryIO]:
+    """Open a file to write behind all there is, which others may be reading; on an error nothing is left of it."""
+    with path.open("ab") as file:
+        before = file.tell()
+        try:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            with suppress(OSError):
+                file.close()  # which tries to write the rest once more
+            os.truncate(path, before)
+            raise
+
+
+@contextmanager
+def _errors_named(folder: Path) -> Iterator[None]:
+    try:
+        with disk_errors_named(folder):
+            yield
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+            raise disk_full(folder) from error
+        raise

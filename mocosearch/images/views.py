@@ -1,101 +1,67 @@
-"""Two augmented views of every image of a batch, cut and colored on the device that trains.
+"""Augmented views of the images of a batch, each operation on many images at once, each image with its own parameters.
 
-A batch of images goes through each operation at once, with parameters of its own for every sample. They follow the
-distributions of torchvision's RandomResizedCrop, ColorJitter, RandomGrayscale and GaussianBlur and depend on
-nothing but (seed, epoch, image, view). Crop, antialiased resize, flip and blur are linear and separable: each is two
-matrix products, rows then columns.
+Cutting and resizing is done in the way that suits the device, with the same result: image by image on a CPU, which
+touches only the pixels that a filter needs; on a GPU as two matrix products for the whole batch, rows then columns.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import ceil, sqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional as F
 
-from mocosearch import randomness
 from mocosearch.images import color
-from mocosearch.recipes import ViewsSection
+from mocosearch.images.packed import Pixels, cut, write_flat
+from mocosearch.images.view_parameters import Floats, ViewParameters
+
+if TYPE_CHECKING:
+    from mocosearch.recipes import ViewsSection
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
-_CROP_TRIES = 10
-_RATIO = (3 / 4, 4 / 3)
-_IMAGES_AT_ONCE = 32  # bounds the float copy of the uncropped images
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class ViewParameters:
-    """What happens to each of B images; every array has B entries along its first axis."""
-
-    boxes: Ints  # (B, 4): top, left, height, width in pixels of the image
-    flip: NDArray[np.bool_]
-    jitter: NDArray[np.bool_]  # whether the color is jittered at all
-    jitter_order: Ints  # (B, 4): a permutation of color.OPERATIONS
-    jitter_amount: Floats  # (B, 4): brightness, contrast, saturation factors and hue shift
-    grayscale: NDArray[np.bool_]
-    blur: NDArray[np.bool_]
-    sigma: Floats  # (B,): standard deviation of the blur in pixels of the view
-
-
-def packed_short_side(views: ViewsSection) -> int:
-    """Return the short side, in pixels, from which the smallest crop is not enlarged."""
-    return ceil(views.crop / sqrt(views.scale[0]))
-
-
-def draw_parameters(views: ViewsSection, sizes: Ints, *, seed: int, epoch: int, ids: Ints, view: int) -> ViewParameters:
-    """Draw the parameters of one view of B images of (height, width) `sizes` (B, 2)."""
-    draws = randomness.uniforms(seed, epoch, ids, view, count=4 * _CROP_TRIES + 13)
-    tries, rest = draws[:, : 4 * _CROP_TRIES].reshape(len(ids), _CROP_TRIES, 4), draws[:, 4 * _CROP_TRIES :]
-    jitter = views.color_jitter
-    low = np.array(
-        [
-            max(0, 1 - jitter.brightness),
-            max(0, 1 - jitter.contrast),
-            max(0, 1 - jitter.saturation),
-            -jitter.hue,
-        ]
-    )
-    high = np.array([1 + jitter.brightness, 1 + jitter.contrast, 1 + jitter.saturation, jitter.hue])
-    return ViewParameters(
-        boxes=_crop_boxes(tries, sizes, views.scale),
-        flip=rest[:, 0] < views.flip,
-        jitter=rest[:, 1] < jitter.p,
-        jitter_order=rest[:, 2:6].argsort(axis=1),
-        jitter_amount=low + (high - low) * rest[:, 6:10],
-        grayscale=rest[:, 10] < views.grayscale,
-        blur=rest[:, 11] < views.blur.p,
-        sigma=views.blur.sigma[0] + (views.blur.sigma[1] - views.blur.sigma[0]) * rest[:, 12],
-    )
-
-
-def _crop_boxes(tries: Floats, sizes: Ints, scale: tuple[float, float]) -> Ints:
-    """Choose boxes (B, 4) as RandomResizedCrop does: the first of ten tries that fits, else the largest center crop."""
-    height, width = sizes[:, :1].astype(float), sizes[:, 1:].astype(float)  # (B, 1)
-    area = height * width * (scale[0] + (scale[1] - scale[0]) * tries[..., 0])  # (B, tries)
-    ratio = np.exp(np.log(_RATIO[0]) + (np.log(_RATIO[1]) - np.log(_RATIO[0])) * tries[..., 1])
-    box_width, box_height = np.rint(np.sqrt(area * ratio)), np.rint(np.sqrt(area / ratio))
-    fits = (box_width > 0) & (box_width <= width) & (box_height > 0) & (box_height <= height)
-    top = np.floor(tries[..., 2] * (height - box_height + 1))
-    left = np.floor(tries[..., 3] * (width - box_width + 1))
-    boxes = np.stack([top, left, box_height, box_width], axis=-1)[np.arange(len(sizes)), fits.argmax(axis=1)]
-    largest_width = np.minimum(width, np.rint(height * _RATIO[1]))[:, 0]
-    largest_height = np.minimum(height, np.rint(width / _RATIO[0]))[:, 0]
-    top, left = (height[:, 0] - largest_height) // 2, (width[:, 0] - largest_width) // 2
-    center = np.stack([top, left, largest_height, largest_width], axis=-1)
-    return np.where(fits.any(axis=1)[:, None], boxes, center).astype(np.int64)
+_VALUES_AT_ONCE = 1 << 20  # of the images that a CPU works on together: as many as its cache holds
+_CROPS_AT_ONCE = 32  # bounds the float copy of the uncropped images on a GPU
 
 
 def make_view(
-    images: Sequence[NDArray[np.uint8]], parameters: ViewParameters, views: ViewsSection, device: torch.device
+    images: Sequence[Pixels], parameters: ViewParameters, views: "ViewsSection", device: torch.device
 ) -> Tensor:
     """Turn B images (h, w, 3) of any size into one normalized float32 view (B, 3, crop, crop), channels last."""
-    x = crop_and_resize(images, parameters, views.crop, device)
+    crops = cut(images, parameters.boxes)
+    if device.type == "cpu":
+        out = torch.empty(len(images), views.crop, views.crop, 3)
+        view_on_cpu(crops, parameters, views, out)
+        return out.permute(0, 3, 1, 2)
+    flat = np.empty(sum(crop.size for crop in crops), dtype=np.uint8)
+    write_flat(crops, flat)
+    return view_of_flat(torch.from_numpy(flat).to(device), parameters, views)
+
+
+def view_on_cpu(crops: Sequence[Pixels], parameters: ViewParameters, views: "ViewsSection", out: Tensor) -> None:
+    """Write the view of B crops to `out`, float32 (B, crop, crop, 3), some images at a time."""
+    together = max(1, _VALUES_AT_ONCE // (3 * views.crop**2))
+    for start in range(0, len(crops), together):
+        part = slice(start, start + together)
+        x = resize_each(crops[part], views.crop)
+        out[part] = augment(x, parameters[part], views).permute(0, 2, 3, 1)
+
+
+def view_of_flat(flat: Tensor, parameters: ViewParameters, views: "ViewsSection") -> Tensor:
+    """Return the view, channels last, of crops whose bytes lie in `flat` (uint8) one after the other."""
+    x = augment(resize_flat(flat, parameters.boxes[:, 2:], views.crop), parameters, views)
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def augment(x: Tensor, parameters: ViewParameters, views: "ViewsSection") -> Tensor:
+    """Flip, color, blur and normalize resized crops (B, 3, S, S) in [0, 1]; `x` itself is overwritten.
+
+    The flip comes first, not last as in the papers; it commutes with all that follows.
+    """
+    flipped = torch.from_numpy(np.flatnonzero(parameters.flip)).to(x.device)
+    x[flipped] = x[flipped].flip(3)
     for operation in views.order:
         if operation == "color_jitter":
             x = color.jitter(x, parameters.jitter, parameters.jitter_order, parameters.jitter_amount)
@@ -103,34 +69,42 @@ def make_view(
             x = color.to_gray_where(x, parameters.grayscale)
         else:
             x = blur_where(x, parameters.blur, parameters.sigma)
-    mean = torch.tensor(IMAGENET_MEAN, device=device)[:, None, None]
-    std = torch.tensor(IMAGENET_STD, device=device)[:, None, None]
-    return ((x - mean) / std).contiguous(memory_format=torch.channels_last)
+    mean = torch.tensor(IMAGENET_MEAN, device=x.device)[:, None, None]
+    std = torch.tensor(IMAGENET_STD, device=x.device)[:, None, None]
+    return x.sub_(mean).div_(std)
 
 
-def crop_and_resize(
-    images: Sequence[NDArray[np.uint8]], parameters: ViewParameters, size: int, device: torch.device
-) -> Tensor:
-    """Cut each image's box, resize it with antialiasing and flip it: float32 (B, 3, size, size) in [0, 1].
+def resize_each(crops: Sequence[Pixels], size: int) -> Tensor:
+    """Resize crops (h, w, 3), antialiased, one by one on the CPU: float32 (B, 3, size, size) in [0, 1].
 
-    The same as torchvision's `resized_crop(antialias=True)` and `hflip` on float images. The flip comes first here;
-    it commutes with all that follows.
+    The very function behind torchvision's `resized_crop(antialias=True)`.
     """
+    out = torch.empty(len(crops), 3, size, size)
+    for row, crop in zip(out, crops, strict=True):
+        pixels = torch.from_numpy(np.array(crop, dtype=np.float32)).permute(2, 0, 1)
+        row.copy_(F.interpolate(pixels[None], size=(size, size), mode="bilinear", antialias=True)[0])
+    return out.div_(255)
+
+
+def resize_flat(flat: Tensor, sizes: NDArray[np.int64], size: int) -> Tensor:
+    """Resize B crops of `sizes` (B, 2), antialiased, many at once: float32 (B, 3, size, size) in [0, 1].
+
+    `flat` holds their bytes, (h, w, 3) each, one after the other.
+    """
+    ends = torch.from_numpy(sizes.prod(axis=1).cumsum())  # in pixels
+    starts = torch.cat([ends.new_zeros(1), ends[:-1]]).to(flat.device)
+    pixels = flat[: 3 * int(ends[-1])].view(-1, 3)
     out = []
-    for start in range(0, len(images), _IMAGES_AT_ONCE):
-        part = slice(start, start + _IMAGES_AT_ONCE)
-        crops = [
-            image[top : top + height, left : left + width]
-            for image, (top, left, height, width) in zip(images[part], parameters.boxes[part], strict=True)
-        ]
-        pixels = _padded(crops).to(device).float() / 255  # (b, H, W, 3), the crop in the upper left corner
-        heights = torch.tensor([len(crop) for crop in crops], device=device)
-        widths = torch.tensor([crop.shape[1] for crop in crops], device=device)
-        flip = torch.from_numpy(parameters.flip[part]).to(device)
-        rows = resize_matrix(heights, size, pixels.shape[1])  # (b, size, H)
-        columns = resize_matrix(widths, size, pixels.shape[2])  # (b, size, W)
-        columns = torch.where(flip[:, None, None], columns.flip(1), columns)
-        out.append(torch.einsum("bsh,bhwc,btw->bcst", rows, pixels, columns))
+    for first in range(0, len(sizes), _CROPS_AT_ONCE):
+        part = slice(first, first + _CROPS_AT_ONCE)
+        highest, widest = sizes[part].max(axis=0).tolist()
+        heights, widths = torch.from_numpy(sizes[part]).to(flat.device).unbind(dim=1)
+        y, x = torch.arange(highest, device=flat.device), torch.arange(widest, device=flat.device)
+        # Beyond a crop's edge any pixel will do: its weight is 0.
+        inside = starts[part, None, None] + y[:, None] * widths[:, None, None] + x
+        padded = pixels[inside.clamp_(max=len(pixels) - 1)].float() / 255  # (b, H, W, 3)
+        rows, columns = resize_matrix(heights, size, highest), resize_matrix(widths, size, widest)
+        out.append(torch.einsum("bsh,bhwc,btw->bcst", rows, padded, columns))
     return torch.cat(out)
 
 
@@ -173,11 +147,3 @@ def blur_matrix(sigma: Tensor, size: int) -> Tensor:
         kernel[:, None, :].expand(-1, size, -1),
         accumulate=True,
     )
-
-
-def _padded(crops: Sequence[NDArray[np.uint8]]) -> Tensor:
-    height, width = max(len(crop) for crop in crops), max(crop.shape[1] for crop in crops)
-    batch = np.zeros((len(crops), height, width, 3), dtype=np.uint8)
-    for row, crop in zip(batch, crops, strict=True):
-        row[: crop.shape[0], : crop.shape[1]] = crop
-    return torch.from_numpy(batch)

@@ -25,8 +25,9 @@ from mocosearch.evaluation.health import alignment, label_free_health
 from mocosearch.evaluation.knn import knn_accuracy
 from mocosearch.evaluation.labelled import check_classes, find_labelled
 from mocosearch.images.decode import Undecodable, decode, read_file
-from mocosearch.images.pack import PackedPhoto, images_of
-from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD, draw_parameters, make_view
+from mocosearch.images.packed import PackedPhoto, images_of
+from mocosearch.images.view_parameters import draw_parameters
+from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD, make_view
 from mocosearch.recipes import Recipe
 from mocosearch.training.build import preprocessing_of
 

@@ -13,8 +13,10 @@ from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoder import Encoder
 from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
-from mocosearch.images.pack import Pack, PackedPhoto, UnpackedPhoto
-from mocosearch.images.views import packed_short_side
+from mocosearch.images.pack import Pack, UnpackedPhoto
+from mocosearch.images.pack_cache import drop_unused_packs
+from mocosearch.images.packed import PackedPhoto
+from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.images.walk import find_photos
 from mocosearch.recipes import BackboneSection, Recipe
 from mocosearch.training.build import (
@@ -25,7 +27,7 @@ from mocosearch.training.build import (
     preprocessing_of,
 )
 from mocosearch.training.compilation import can_compile, compile_networks
-from mocosearch.training.data import ViewBatches
+from mocosearch.training.data import ViewBatches, default_workers
 from mocosearch.training.monitor import SHARE, Probe
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions
@@ -54,6 +56,7 @@ def new_run(
     init: Encoder | None = None,
     pack_folder: Path | None = None,
     options: RunOptions = NO_OPTIONS,
+    workers: int | None = None,
     on_photo: CountCallback = lambda done, total: None,
     on_measuring: Callable[[], None] = lambda: None,
 ) -> Run:
@@ -61,7 +64,8 @@ def new_run(
 
     `steps` is that number where it is known already. The backbone starts from that of `init`, whose architecture then
     replaces the recipe's. On several ranks the first one does what is done once. Raises NoPhotos for fewer than 8
-    photos that can be read, NotLabelled for a probe that is not sorted into class folders.
+    photos that can be read, NotLabelled for a probe that is not sorted into class folders. `workers` is the number of
+    processes that prepare batches; it changes no result.
     """
     if options.tensorboard:
         check_tensorboard()
@@ -76,7 +80,7 @@ def new_run(
     device = best_device()
     probe = _read_probe(options.probe, fitted) if options.probe else None
     compiled = options.compile and _can_compile(device, notices)
-    batches = ViewBatches(pack.pixels(), photos, fitted, device)
+    batches = ViewBatches(pack, photos, fitted, device, workers=_workers(workers, device))
     total_steps, seconds = steps or fitted.schedule.epochs * batches.steps_per_epoch, None
     if minutes is not None:
         on_measuring()
@@ -102,7 +106,7 @@ def new_run(
         mocosearch=__version__,
         torch=torch.__version__,
     )
-    on_first_rank(lambda: run_folder.create(facts, fitted, [photo.stamp for photo in photos]))
+    on_first_rank(lambda: run_folder.create(facts, fitted, [photo.stamp for photo in photos], skipped))
     weights = init.network.cpu().state_dict() if init else None
     return Run(
         run_folder,
@@ -122,7 +126,7 @@ def new_run(
     )
 
 
-def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: None) -> Run:
+def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCallback = lambda done, total: None) -> Run:
     """Read a run back to continue it; raises BadCheckpoint when that cannot be done exactly.
 
     Another number of ranks than before continues with a notice: the losses then differ a little.
@@ -152,7 +156,7 @@ def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: N
         root,
         facts.recipe,
         recipe,
-        ViewBatches(pack.pixels(), photos, recipe, device),
+        ViewBatches(pack, photos, recipe, device, workers=_workers(workers, device)),
         facts.total_steps,
         device,
         notices=notices,
@@ -166,7 +170,11 @@ def resumed_run(folder: Path, *, on_photo: CountCallback = lambda done, total: N
 def default_pack_folder(root: Path, recipe: Recipe) -> Path:
     """Return the place in the user's cache for the downsized photos of `root`, shared by runs of one crop size."""
     name = blake2b(os.fsencode(root.resolve()), digest_size=8).hexdigest()
-    return cache_folder() / "packs" / f"{name}-{packed_short_side(recipe.views)}"
+    return _packs() / f"{name}-{packed_short_side(recipe.views)}"
+
+
+def _packs() -> Path:
+    return cache_folder() / "packs"
 
 
 def measure_step(
@@ -177,6 +185,7 @@ def measure_step(
     The lower quartile of a few steps: what else the machine does at the start should not decide the whole run. The
     same on all ranks, each of which has to call it.
     """
+    batches.start()
     method = build_method(recipe, device, photos=len(batches.photos))
     if compiled:
         compile_networks(method)
@@ -209,6 +218,10 @@ def _read_probe_again(facts: RunFacts, recipe: Recipe, notices: list[str]) -> Pr
         return None
 
 
+def _workers(asked: int | None, device: torch.device) -> int:
+    return default_workers(device) if asked is None else asked
+
+
 def _can_compile(device: torch.device, notices: list[str]) -> bool:
     works = on_first_rank(lambda: can_compile(device))
     if not works:
@@ -230,6 +243,8 @@ def _find(root: Path, recipe: Recipe, pack_folder: Path, on_photo: CountCallback
 def _pack(root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> None:
     pack = Pack(pack_folder, short_side=packed_short_side(recipe.views))
     pack.update(root, stamps, progress=lambda done: on_photo(done, len(stamps)))
+    if pack_folder.parent == _packs():
+        drop_unused_packs(_packs())
     pack.close()
 
 

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import log
@@ -85,10 +85,11 @@ class Run:
 
         Once `stop()` is true on any rank, the state is saved at the next step boundary and Interrupted is raised.
         """
+        self.batches.start()  # while the networks are built
         trainee, first = self._trainee()
         epoch = self.batches.steps_per_epoch
         rate = learning_rate(self.recipe, total_steps=self.total_steps, steps_per_epoch=epoch)
-        with self._sight(trainee.method, first, on_health) as (record, look):
+        with closing(self.batches), self._sight(trainee.method, first, on_health) as (record, look):
             if not self.resume:
                 self._save(trainee, 0)  # so that there is something to resume, and a full disk is noticed now
             look(first)

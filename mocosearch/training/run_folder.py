@@ -3,6 +3,7 @@
 run.json        format version, folder of the photos, number of steps, what the run runs on
 recipe.yaml     the recipe as it is used, fitted to the collection
 photos.jsonl    the frozen list of photos, one a line
+skipped.jsonl   the files that give no picture, each with its reason
 metrics.jsonl   loss, accuracy, learning rate and timing, one step a line
 health.jsonl    health of the query encoder, one look a line
 training.png    both as curves
@@ -12,7 +13,7 @@ encoder/        the finished query encoder
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mocosearch.errors import BadCheckpoint, BadRecipe
+from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.recipes import Recipe, validate_recipe
 from mocosearch_index.atomic import atomic_write
 from mocosearch_index.records import FileStamp
@@ -67,6 +69,7 @@ class RunFolder:
         self.encoder = path / "encoder"
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
+        self.skipped = path / "skipped.jsonl"
         self.health = path / "health.jsonl"
         self.plot = path / "training.png"
 
@@ -74,14 +77,15 @@ class RunFolder:
         """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""
         return (self.path / "run.json").exists() and not any(self.checkpoints.glob("step-*.pt"))
 
-    def create(self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp]) -> None:
+    def create(
+        self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp], skipped: Iterable[UnpackedPhoto] = ()
+    ) -> None:
         """Write all that is fixed before the first step; run.json, last, makes it a run."""
         self.path.mkdir(parents=True, exist_ok=True)
-        lines = "".join(
-            json.dumps({"path": _text(photo.path), "size": photo.size, "mtime_ns": photo.mtime_ns}) + "\n"
-            for photo in photos
-        )
-        atomic_write(self.path / "photos.jsonl", lines.encode())
+        frozen = [{"path": _text(photo.path), "size": photo.size, "mtime_ns": photo.mtime_ns} for photo in photos]
+        atomic_write(self.path / "photos.jsonl", _lines(frozen))
+        reasons = [{"path": _text(file.path), "reason": file.reason, "detail": file.detail} for file in skipped]
+        atomic_write(self.skipped, _lines(reasons))
         settings = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False)
         atomic_write(self.path / "recipe.yaml", settings.encode())
         atomic_write(self.path / "run.json", json.dumps(facts.model_dump(), indent=1).encode())
@@ -122,6 +126,10 @@ def latest_unfinished(runs: Path, root: Path | None) -> Path:
         if not folder.encoder.is_dir() and (root is None or Path(folder.read()[0].root) == root.absolute()):
             return path.parent
     raise BadCheckpoint(f"There is no unfinished run in {runs.absolute()}; name its folder with --out.")
+
+
+def _lines(rows: Iterable[Mapping[str, object]]) -> bytes:
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def _text(path: bytes) -> str:

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from mocosearch.images.pack import CHANGED, Pack, PackedPhoto, UnpackedPhoto, images_of
+from mocosearch.images.pack import CHANGED, Pack, UnpackedPhoto
+from mocosearch.images.packed import PackedPhoto, images_of
 from mocosearch.images.walk import find_photos
+from mocosearch_index.errors import DiskFull
 
 
 def write_photo(path: Path, size: tuple[int, int] = (30, 20), seed: int = 0) -> None:
@@ -27,6 +29,17 @@ def photos(tmp_path: Path) -> Path:
 
 def pack_at(folder: Path, short_side: int = 64) -> Pack:
     return Pack(folder / "pack", short_side=short_side)
+
+
+def pixels_size(folder: Path) -> int:
+    (pixels,) = (folder / "pack").glob("pixels*")
+    return pixels.stat().st_size
+
+
+def assert_holds(pack: Pack, packed: list[PackedPhoto], photos: Path) -> None:
+    for photo, image in zip(packed, images_of(pack.pixels(), packed), strict=True):
+        with Image.open(photos / os.fsdecode(photo.stamp.path)) as original:
+            assert np.array_equal(image, np.asarray(original))
 
 
 def update(pack: Pack, photos: Path) -> tuple[list[PackedPhoto], list[UnpackedPhoto]]:
@@ -53,11 +66,11 @@ def test_large_photos_are_reduced_to_the_short_side(tmp_path: Path, photos: Path
 
 def test_an_unchanged_photo_is_not_decoded_again(tmp_path: Path, photos: Path) -> None:
     before, _ = update(pack_at(tmp_path), photos)
-    size = (tmp_path / "pack" / "pixels.u8").stat().st_size
+    size = pixels_size(tmp_path)
     write_photo(photos / "3.png", size=(31, 20), seed=9)
     after, _ = update(pack_at(tmp_path), photos)
     assert [b == a for b, a in zip(before, after, strict=True)] == [True, True, True, False, True]
-    assert (tmp_path / "pack" / "pixels.u8").stat().st_size == size + 31 * 20 * 3
+    assert pixels_size(tmp_path) == size + 31 * 20 * 3
     with Image.open(photos / "3.png") as original:
         assert np.array_equal(list(images_of(pack_at(tmp_path).pixels(), after))[3], np.asarray(original))
 
@@ -109,7 +122,7 @@ pack.Pack(folder / "pack", short_side=64).update(photos, find_photos(photos), pr
 def test_after_a_kill_the_committed_photos_are_reused_and_the_rest_is_packed(tmp_path: Path, photos: Path) -> None:
     killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path, photos], check=False)
     assert killed.returncode == -9
-    pixels = tmp_path / "pack" / "pixels.u8"
+    (pixels,) = (tmp_path / "pack").glob("pixels*")
     assert pixels.stat().st_size == 4 * 30 * 20 * 3
     with pixels.open("ab") as file:
         file.write(b"torn")  # what a kill in the middle of a write leaves
@@ -120,3 +133,108 @@ def test_after_a_kill_the_committed_photos_are_reused_and_the_rest_is_packed(tmp
     for photo, image in zip(packed, images_of(pack.pixels(), packed), strict=True):
         with Image.open(photos / os.fsdecode(photo.stamp.path)) as original:
             assert np.array_equal(image, np.asarray(original))
+
+
+PHOTO = 30 * 20 * 3  # bytes
+
+
+def test_pixels_of_replaced_and_vanished_files_are_given_back(tmp_path: Path, photos: Path) -> None:
+    pack = pack_at(tmp_path)
+    update(pack, photos)
+    for seed in range(10, 40):
+        write_photo(photos / f"{seed % 3}.png", seed=seed)
+        packed, _ = update(pack, photos)
+        assert pixels_size(tmp_path) <= 2 * 5 * PHOTO
+        assert_holds(pack, packed, photos)
+    for number in range(4):
+        (photos / f"{number}.png").unlink()
+    packed, _ = update(pack, photos)
+    assert pixels_size(tmp_path) == PHOTO
+    assert_holds(pack, packed, photos)
+
+
+def test_photos_that_are_not_listed_but_exist_stay_packed(tmp_path: Path, photos: Path) -> None:
+    pack = pack_at(tmp_path)
+    stamps = list(find_photos(photos))
+    pack.update(photos, stamps)
+    pack.update(photos, stamps[:1])  # a run over an older list
+    assert pixels_size(tmp_path) == 5 * PHOTO
+
+
+def test_pixels_that_another_run_reads_stay_where_they_are(tmp_path: Path, photos: Path) -> None:
+    reading = pack_at(tmp_path)
+    packed, _ = update(reading, photos)
+    before = [image.copy() for image in images_of(reading.pixels(), packed)]
+    writing = pack_at(tmp_path)
+    for number in range(4):
+        (photos / f"{number}.png").unlink()
+    update(writing, photos)
+    for image, old in zip(images_of(reading.pixels(), packed), before, strict=True):
+        assert np.array_equal(image, old)
+    reading.close()
+    update(writing, photos)
+    assert pixels_size(tmp_path) == PHOTO
+
+
+KILLED_COMPACTING = """
+import os, signal, sys
+from pathlib import Path
+from mocosearch.images import pack
+from mocosearch.images.walk import find_photos
+folder, photos, when = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+def dying(call):
+    def die(*arguments, **options):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return die
+if when == "written":
+    pack.sync_folder = dying(pack.sync_folder)
+else:
+    Path.unlink = dying(Path.unlink)
+pack.Pack(folder / "pack", short_side=64).update(photos, find_photos(photos))
+"""
+
+
+@pytest.mark.parametrize("when", ["written", "committed"])
+def test_after_a_kill_in_the_middle_of_giving_back_all_is_well(tmp_path: Path, photos: Path, when: str) -> None:
+    pack = pack_at(tmp_path)
+    update(pack, photos)
+    pack.close()
+    for number in range(4):
+        (photos / f"{number}.png").unlink()
+    killed = subprocess.run([sys.executable, "-c", KILLED_COMPACTING, tmp_path, photos, when], check=False)
+    assert killed.returncode == -9
+    assert len(list((tmp_path / "pack").glob("pixels*"))) == 2
+    pack = pack_at(tmp_path)
+    packed, _ = update(pack, photos)
+    assert pixels_size(tmp_path) == PHOTO
+    assert_holds(pack, packed, photos)
+
+
+@pytest.mark.parametrize("left", [0, PHOTO])
+def test_a_file_of_pixels_that_was_deleted_or_cut_off_is_filled_again(tmp_path: Path, photos: Path, left: int) -> None:
+    update(pack_at(tmp_path), photos)
+    (pixels,) = (tmp_path / "pack").glob("pixels*")
+    os.truncate(pixels, left)
+    pack = pack_at(tmp_path)
+    packed, skipped = update(pack, photos)
+    assert not skipped
+    assert_holds(pack, packed, photos)
+
+
+def test_a_full_disk_is_one_readable_error_and_leaves_what_was_committed(tmp_path: Path, photos: Path) -> None:
+    small = tmp_path / "small"
+    small.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=400k", "tmpfs", small]
+    if subprocess.run(mount, check=False, capture_output=True).returncode:
+        pytest.skip("a small file system cannot be mounted here: needs root")
+    try:
+        pack = Pack(small / "pack", short_side=400)
+        packed, _ = pack.update(photos, find_photos(photos))
+        write_photo(photos / "large.png", size=(600, 400))
+        with pytest.raises(DiskFull, match="No space left on the disk"):
+            pack.update(photos, find_photos(photos))
+        assert pack.pixels_path.stat().st_size == 5 * PHOTO  # the torn photo takes no room
+        assert_holds(pack, packed, photos)
+        pack.close()
+    finally:
+        subprocess.run(["umount", small], check=True)

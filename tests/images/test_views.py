@@ -1,24 +1,18 @@
 """The batched views against torchvision's functions, operation by operation, given the same parameters."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 from torchvision.transforms import v2
 from torchvision.transforms.v2 import functional as F
 
 from mocosearch.images import color
-from mocosearch.images.views import (
-    ViewParameters,
-    blur_matrix,
-    crop_and_resize,
-    draw_parameters,
-    make_view,
-    packed_short_side,
-)
+from mocosearch.images.packed import cut, write_flat
+from mocosearch.images.view_parameters import ViewParameters, draw_parameters, largest_crops, packed_short_side
+from mocosearch.images.views import blur_matrix, make_view, resize_each, resize_flat, view_of_flat
 from mocosearch.recipes import ViewsSection, load_recipe
 
 CPU = torch.device("cpu")
@@ -46,24 +40,47 @@ def draw(views: ViewsSection, count: int, *, height: int = 100, width: int = 100
     return draw_parameters(views, sizes, **{"seed": 0, "epoch": 0, "view": 0, **keys}, ids=np.arange(count))
 
 
-@given(
-    height=st.integers(1, 60),
-    width=st.integers(1, 60),
-    size=st.sampled_from([8, 13, 32]),
-    flip=st.booleans(),
-    data=st.data(),
-)
-def test_crop_resize_and_flip_equal_torchvision(
-    height: int, width: int, size: int, flip: bool, data: st.DataObject
-) -> None:
+def flat(crops: list[np.ndarray]) -> torch.Tensor:
+    """The crops' bytes one after the other, as a worker hands them to a GPU, and something behind them."""
+    out = np.full(sum(crop.size for crop in crops) + 100, 255, dtype=np.uint8)
+    assert write_flat(crops, out) == len(out) - 100
+    return torch.from_numpy(out)
+
+
+def resized(how: str, crops: list[np.ndarray], size: int) -> torch.Tensor:
+    if how == "each":
+        return resize_each(crops, size)
+    return resize_flat(flat(crops), np.array([crop.shape[:2] for crop in crops]), size)
+
+
+@pytest.mark.parametrize("how", ["each", "flat"])
+@given(height=st.integers(1, 60), width=st.integers(1, 60), size=st.sampled_from([8, 13, 32]), data=st.data())
+def test_crop_and_resize_equal_torchvision(how: str, height: int, width: int, size: int, data: st.DataObject) -> None:
     top, left = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
     box = (top, left, data.draw(st.integers(1, height - top)), data.draw(st.integers(1, width - left)))
-    images = [photo(height, width), photo(50, 40, seed=1)]  # the second makes the padding of the first matter
-    parameters = replace(draw(VIEWS, 2), boxes=np.array([box, (3, 4, 20, 30)]), flip=np.array([flip, False]))
-    ours = crop_and_resize(images, parameters, size, CPU)
-    for out, image, where, turned in zip(ours, images, parameters.boxes.tolist(), parameters.flip, strict=True):
+    images = [photo(height, width), photo(50, 40, seed=1), photo(9, 70, seed=2)]  # padding matters for each of them
+    boxes = np.array([box, (3, 4, 20, 30), (0, 1, 9, 12)])
+    ours = resized(how, cut(images, boxes), size)
+    for out, image, where in zip(ours, images, boxes.tolist(), strict=True):
         expected = F.resized_crop(as_tensor(image), *where, [size, size], antialias=True)
-        torch.testing.assert_close(out, F.hflip(expected) if turned else expected, atol=2e-5, rtol=0)
+        torch.testing.assert_close(out, expected, atol=2e-5, rtol=0)
+
+
+def test_a_batch_of_more_crops_than_are_resized_at_once_keeps_its_order() -> None:
+    crops = [photo(5 + number % 7, 6 + number % 5, seed=number) for number in range(70)]
+    torch.testing.assert_close(resized("flat", crops, 8), resized("each", crops, 8), atol=2e-5, rtol=0)
+
+
+def test_a_view_is_the_same_however_its_crops_are_resized() -> None:
+    images = [photo(90 + number, 70, seed=number) for number in range(40)]
+    sizes = np.array([image.shape[:2] for image in images])
+    views = VIEWS.model_copy(update={"crop": 32})
+    drawn = draw_parameters(views, sizes, seed=0, epoch=0, ids=np.arange(40), view=0)
+    on_cpu = make_view(images, drawn, views, CPU)
+    as_on_gpu = view_of_flat(flat(cut(images, drawn.boxes)), drawn, views)
+    for view in (on_cpu, as_on_gpu):
+        assert view.is_contiguous(memory_format=torch.channels_last)
+    torch.testing.assert_close(on_cpu, as_on_gpu, atol=5e-4, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -162,6 +179,7 @@ def test_crops_are_distributed_as_those_of_random_resized_crop(height: int, widt
     theirs = np.array([[one[key] for key in ("top", "left", "height", "width")] for one in drawn])
     assert (ours[:, 0] + ours[:, 2] <= height).all()
     assert (ours[:, 1] + ours[:, 3] <= width).all()
+    assert (ours[:, 2:] <= largest_crops(np.array([[height, width]]))).all()
     assert ours.min() >= 0
     for name, statistic in {
         "area": lambda b: b[:, 2] * b[:, 3] / (height * width),
@@ -202,20 +220,25 @@ def test_colors_blur_and_flips_are_drawn_as_the_recipe_says() -> None:
     assert np.abs(pairs - np.eye(5)).max() < 5 / np.sqrt(count)
 
 
-def test_what_the_downsized_copy_changes_is_bounded() -> None:
+@pytest.mark.parametrize("grain", [0, 25])
+def test_what_the_downsized_copy_changes_is_bounded(grain: int) -> None:
     """A crop of a copy whose short side is packed_short_side differs little from the crop of the original."""
-    from PIL import Image
-
     rng = np.random.default_rng(0)
     coarse = Image.fromarray(rng.integers(0, 256, (60, 80, 3), dtype=np.uint8))
-    original = coarse.resize((2000, 1500), Image.Resampling.BICUBIC)
+    smooth = np.asarray(coarse.resize((2000, 1500), Image.Resampling.BICUBIC))
+    original = np.clip(smooth + rng.normal(0, grain, smooth.shape), 0, 255).astype(np.uint8)
     side = packed_short_side(VIEWS)
     assert side == 501  # ceil(224 / sqrt(.2)): the smallest crop is not enlarged
     scale = 1500 / side
-    copy = original.resize((round(2000 / scale), side), Image.Resampling.BICUBIC)
+    copy = np.asarray(Image.fromarray(original).resize((round(2000 / scale), side), Image.Resampling.BICUBIC))
     box = np.array([[300, 500, 670, 670]])  # a fifth of the area
     small_box = np.rint(box / scale).astype(int)
-    base = draw(VIEWS, 1)
-    from_original = crop_and_resize([np.asarray(original)], replace(base, boxes=box), 224, CPU)
-    from_copy = crop_and_resize([np.asarray(copy)], replace(base, boxes=small_box), 224, CPU)
-    assert float((from_original - from_copy).abs().mean()) < 0.01  # of 1.0; the box is rounded to whole pixels
+    change = resize_each(cut([original], box), 224) - resize_each(cut([copy], small_box), 224)
+    assert float(change.abs().mean()) < 0.01  # of 1.0; the box is rounded to whole pixels
+
+
+def test_only_narrow_crops_of_the_copy_are_enlarged_and_those_little() -> None:
+    side = packed_short_side(VIEWS)
+    crops = draw(VIEWS, 20_000, height=side, width=side).boxes[:, 2:]
+    assert np.sqrt(crops.prod(axis=1)).min() > 0.995 * 224
+    assert 224 / crops.min() < 1.16

@@ -25,9 +25,12 @@ STEPS = 12  # 4 epochs of 3 steps
 
 
 def make(photos: Path, recipe: Recipe, folder: Path, minutes: float | None = None) -> Run:
-    return new_run(
-        photos, recipe, recipe_name="demo", folder=folder, minutes=minutes, pack_folder=folder.parent / "pack"
-    )
+    pack = folder.parent / "pack"
+    return new_run(photos, recipe, recipe_name="demo", folder=folder, minutes=minutes, pack_folder=pack, workers=0)
+
+
+def resumed(folder: Path, *, workers: int = 0) -> Run:
+    return resumed_run(folder, workers=workers)
 
 
 def losses(folder: Path) -> list[tuple[int, float]]:
@@ -69,6 +72,17 @@ def test_a_finished_run_holds_a_usable_encoder_and_every_step(finished: Path) ->
     assert json.loads((finished / "run.json").read_text())["total_steps"] == STEPS
 
 
+def test_files_that_give_no_picture_are_listed_with_their_reasons(
+    photos: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    for number in range(7):
+        (photos / f"text {number}.jpg").write_text("not an image")
+    run = make(photos, tiny_recipe, tmp_path / "run")
+    assert len(run.skipped) == 7
+    rows = [json.loads(line) for line in (tmp_path / "run" / "skipped.jsonl").read_text().splitlines()]
+    assert [(row["path"], row["reason"]) for row in rows] == [(f"text {n}.jpg", "not-an-image") for n in range(7)]
+
+
 def test_queries_learn_to_find_their_keys(tmp_path: Path) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
@@ -100,7 +114,7 @@ def test_a_stopped_run_resumes_bit_for_bit(
     assert stopped.value.exit_code == 130
     assert not (folder / "encoder").exists()
     assert latest_unfinished(tmp_path, photos) == folder
-    train(resumed_run(folder))
+    train(resumed(folder))
     assert losses(folder) == losses(finished)
     for name, tensor in weights(finished).items():
         assert torch.equal(weights(folder)[name], tensor), name
@@ -115,7 +129,7 @@ def test_a_run_can_start_from_another_encoder(
             "optimizer": tiny_recipe.optimizer.model_copy(update={"lr": 1e-12}),
         }
     )
-    options = {"recipe_name": "demo", "minutes": None, "pack_folder": tmp_path / "pack"}
+    options = {"recipe_name": "demo", "minutes": None, "pack_folder": tmp_path / "pack", "workers": 0}
     run = new_run(photos, still, folder=tmp_path / "run", init=load_encoder(finished), **options)
     assert run.recipe.backbone.architecture == "resnet18"
     train(run)
@@ -134,12 +148,12 @@ run.CHECKPOINT_SECONDS = float(sys.argv[2])
 def on_step(report):
     if report.step == 6:
         os.kill(os.getpid(), signal.SIGKILL)
-prepare.resumed_run(Path(sys.argv[1])).train(on_step=on_step)
+prepare.resumed_run(Path(sys.argv[1]), workers=2).train(on_step=on_step)
 """
 
 
 @pytest.mark.parametrize("seconds_between_checkpoints", [0, 999])
-def test_a_killed_run_resumes_bit_for_bit(
+def test_a_killed_run_resumes_bit_for_bit_with_any_number_of_workers(
     finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path, seconds_between_checkpoints: int
 ) -> None:
     folder = tmp_path / "killed"
@@ -153,7 +167,7 @@ def test_a_killed_run_resumes_bit_for_bit(
     assert losses(folder)[-1][0] == 6  # in the metrics, but not in a checkpoint: the resumed run repeats it
     kept = sorted(path.name for path in (folder / "checkpoints").glob("step-*.pt"))
     assert kept[-1] == ("step-00000002.pt" if seconds_between_checkpoints else "step-00000005.pt")
-    train(resumed_run(folder))
+    train(resumed(folder, workers=1 if seconds_between_checkpoints else 0))
     assert losses(folder) == losses(finished)
     for name, tensor in weights(finished).items():
         assert torch.equal(weights(folder)[name], tensor), name
@@ -181,7 +195,7 @@ def test_a_run_can_be_resumed_from_before_its_first_step(
     with pytest.raises(ZeroDivisionError):
         run.train(on_step=fails)
     assert not run.folder.never_began()
-    train(resumed_run(folder))
+    train(resumed(folder))
     assert losses(folder) == losses(finished)
 
 
@@ -193,22 +207,22 @@ def test_minutes_become_a_number_of_steps_once(photos: Path, tiny_recipe: Recipe
     assert run.total_steps * run.seconds_per_step <= 6.0
     with pytest.raises(Interrupted):
         train(run, stop_after=1)
-    assert resumed_run(tmp_path / "run").total_steps == run.total_steps
+    assert resumed(tmp_path / "run").total_steps == run.total_steps
 
 
 def test_resuming_what_cannot_be_resumed_is_an_error_and_changes_nothing(
     finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
 ) -> None:
     with pytest.raises(BadCheckpoint, match="is finished; its encoder is"):
-        resumed_run(finished)
+        resumed(finished)
     with pytest.raises(BadCheckpoint, match="holds no training run"):
-        resumed_run(tmp_path / "nowhere")
+        resumed(tmp_path / "nowhere")
     with pytest.raises(BadCheckpoint, match="no unfinished run"):
         latest_unfinished(tmp_path, photos)
     started = tmp_path / "started"
     run = make(photos, tiny_recipe, started)
     with pytest.raises(BadCheckpoint, match="no checkpoint to resume from"):
-        train(resumed_run(started))
+        train(resumed(started))
     with pytest.raises(Interrupted):
         train(run, stop_after=4)
     checkpoint = max((started / "checkpoints").iterdir())
@@ -216,14 +230,14 @@ def test_resuming_what_cannot_be_resumed_is_an_error_and_changes_nothing(
     for damaged in (b"", whole[: len(whole) // 2], b"\x00" * 1000):
         checkpoint.write_bytes(damaged)
         with pytest.raises(BadCheckpoint, match="damaged"):
-            train(resumed_run(started))
+            train(resumed(started))
     checkpoint.write_bytes(whole)
     (started / "run.json").write_text('{"format": 1')
     with pytest.raises(BadCheckpoint, match="damaged"):
-        resumed_run(started)
+        resumed(started)
     (started / "run.json").write_text('{"format": 99}')
     with pytest.raises(BadCheckpoint, match="newer version"):
-        resumed_run(started)
+        resumed(started)
 
 
 def test_a_checkpoint_that_would_run_code_is_refused(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
@@ -237,7 +251,7 @@ def test_a_checkpoint_that_would_run_code_is_refused(photos: Path, tiny_recipe: 
 
     torch.save({"format": 1, "step": 1, "method": Malicious()}, max((folder / "checkpoints").iterdir()))
     with pytest.raises(BadCheckpoint):
-        train(resumed_run(folder))
+        train(resumed(folder))
     assert not (tmp_path / "executed").exists()
 
 
@@ -246,10 +260,10 @@ def test_a_photo_that_changed_since_the_start_is_named(photos: Path, tiny_recipe
     with pytest.raises(Interrupted):
         train(make(photos, tiny_recipe, folder), stop_after=1)
     (photos / "03.png").write_bytes((photos / "04.png").read_bytes() + b" ")
-    resumed_run(folder)  # its pixels are still in the pack
+    resumed(folder)  # its pixels are still in the pack
     (tmp_path / "pack" / "pack.sqlite").unlink()
     with pytest.raises(BadCheckpoint, match=r"1 photos .* 03.png among them"):
-        resumed_run(folder)
+        resumed(folder)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(
