@@ -6,6 +6,7 @@ on the Hugging Face hub. Their cache is the hub's own (HF_HOME).
 
 import difflib
 import math
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,10 +91,10 @@ def fetch_weights(network: nn.Module, name: str, announce: Announce, progress: B
         return Path(cached)
     url = hub.hf_hub_url(**place)
     try:
-        size = hub.hf_hub_download(**place, dry_run=True).file_size
+        size = hub.get_hf_file_metadata(url).size  # without network this ends at once; the download tries many times
         announce(Offer(f"{SCHEME}{name}", url, size, config.get("license") or "as its page on the hub says"))
         return Path(hub.hf_hub_download(**place, tqdm_class=_reporting(progress)))
-    except (OSError, ValueError, hub.errors.EntryNotFoundError, hub.errors.HfHubHTTPError) as error:
+    except (OSError, ValueError, hub.errors.EntryNotFoundError, hub.errors.HTTPError) as error:
         raise DownloadFailed(
             f"{url} could not be downloaded ({_cause(error)}): check the connection, or fetch it elsewhere and give "
             f"the file as {SCHEME}{name}=FILE."
@@ -101,6 +102,7 @@ def fetch_weights(network: nn.Module, name: str, announce: Announce, progress: B
 
 
 def _timm() -> ModuleType:
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the hub's client reads it when timm imports it
     try:
         import timm
     except ModuleNotFoundError as error:

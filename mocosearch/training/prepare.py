@@ -12,12 +12,13 @@ from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoder import Encoder
-from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
+from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled
 from mocosearch.images.pack import Pack, UnpackedPhoto
 from mocosearch.images.pack_cache import drop_unused_packs
 from mocosearch.images.packed import PackedPhoto
 from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.images.walk import find_photos
+from mocosearch.nets import backbone_names
 from mocosearch.recipes import BackboneSection, Recipe
 from mocosearch.training.build import (
     FEWEST_PER_RANK,
@@ -70,6 +71,11 @@ def new_run(
     if options.tensorboard:
         check_tensorboard()
     if init is not None:
+        if init.card.architecture not in backbone_names():
+            raise BadRecipe(
+                f"--init cannot take {init.card.architecture}: training builds ResNets of torchvision; name an encoder "
+                "that is one, or leave --init out."
+            )
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
         recipe = recipe.model_copy(update={"backbone": backbone})
     root, run_folder = root.absolute(), RunFolder(folder.absolute())
