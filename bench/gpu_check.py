@@ -32,6 +32,7 @@ PARTS = {  # and the most seconds of each
     "resume": 60.0,
     "compiled": 150.0,  # last: what is left
 }
+PATIENCE = 280.0  # with a part of a dry run, which may be on a busy laptop
 _PACKAGES = ("filelock", "matplotlib", "pi-heif", "platformdirs", "pydantic", "safetensors")
 _ALREADY_THERE = ("numpy", "pillow")  # that they need
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_27_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -96,7 +97,7 @@ def check(out: Path, wheels: Path | None, names: list[str], *, dry_run: bool) ->
         environment |= {"XDG_CACHE_HOME": scratch, "TORCHINDUCTOR_CACHE_DIR": f"{scratch}/inductor"}
         for name in names:
             print(f"== {name}", flush=True)
-            seconds = min(PARTS[name], max(1.0, end - time.perf_counter()))
+            seconds = PATIENCE if dry_run else min(PARTS[name], max(1.0, end - time.perf_counter()))
             parts.append(run_part(name, Path(scratch), environment, seconds=seconds, dry_run=dry_run))
             print(f"== {name}: {parts[-1]['ended']}, {parts[-1]['seconds']} s", flush=True)
             write_results(out, command, parts)

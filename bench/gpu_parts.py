@@ -12,6 +12,7 @@ import sys
 import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -32,7 +33,7 @@ from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy
 from mocosearch.evaluation.labelled import find_labelled
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.build import build_method
-from mocosearch.training.prepare import new_run
+from mocosearch.training.prepare import new_run, resumed_run
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFolder
 from mocosearch.training.trainer import StepReport, Trainee
@@ -75,19 +76,19 @@ FULL = Sizes(
     tiles_kept=2000,
 )
 TINY = Sizes(
-    case=Case("tiny", "resnet18", 32, batch=16, keys=64, groups=2),
-    batches=(16,),
+    case=Case("tiny", "resnet18", 32, batch=8, keys=64, groups=2),
+    batches=(8,),
     rounds=1,
     repeat=1,
     photos=16,
     photo_size=(80, 60),
     packed_steps=4,
     packed=("backbone.architecture=resnet18", "views.crop=32", "batch=8", "encoder_input.crop=32"),
-    tiles=("batch=16", "schedule.epochs=1", "encoder_input.crop=32", "views.crop=16"),
+    tiles=("batch=8", "schedule.epochs=1", "encoder_input.crop=32", "views.crop=16"),
     minutes=None,
     tiles_kept=60,
     parity_cases=("v2_2rank",),
-    parity_steps=2,
+    parity_steps=1,
     resumed_steps=5,
     workers=0,
 )
@@ -230,48 +231,36 @@ def parity(sizes: Sizes, scratch: Path) -> Iterator[Row]:
         assert error < 1e-9
 
 
-_CHILD = """
+_KILLED = """
 import json, os, signal, sys
 from pathlib import Path
 from mocosearch.training import prepare, run
+def on_step(report):
+    if report.step == int(sys.argv[3]):
+        os.kill(os.getpid(), signal.SIGKILL)
 if __name__ == "__main__":
     run.CHECKPOINT_SECONDS = 0.0  # after every step
-    workers, kill_at = json.loads(sys.argv[2]), json.loads(sys.argv[3])
-    def on_step(report):
-        if report.step == kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-    prepare.resumed_run(Path(sys.argv[1]), workers=workers).train(on_step=on_step)
+    prepare.resumed_run(Path(sys.argv[1]), workers=json.loads(sys.argv[2])).train(on_step=on_step)
 """
 
 
 def resume(sizes: Sizes, scratch: Path) -> Iterator[Row]:
     """A run stopped, killed with -9 and resumed, against one that was left alone."""
     root, steps = _tiles(scratch, min(256, sizes.tiles_kept)), sizes.resumed_steps
-    recipe = load_recipe("demo", sizes.tiles)
+    recipe, folder = load_recipe("demo", sizes.tiles), scratch / "killed"
     _new_run(root, recipe, scratch / "straight", sizes, steps=steps).train(on_step=lambda report: None)
     count = itertools.count(1)
-    try:
-        _new_run(root, recipe, scratch / "killed", sizes, steps=steps).train(
-            on_step=lambda report: None, stop=lambda: next(count) == 2
-        )
-    except Interrupted:
-        _resume(scratch / "killed", sizes, kill_at=steps - 1)
-    straight, killed = _losses(scratch / "straight"), _losses(scratch / "killed")
-    assert len(killed) == steps - 1
-    _resume(scratch / "killed", sizes, kill_at=None)
-    resumed = _losses(scratch / "killed")
-    assert len(resumed) == len(straight) == steps
-    largest = max(abs(a - b) for a, b in zip(straight, resumed, strict=True))
+    with suppress(Interrupted):
+        stopped = _new_run(root, recipe, folder, sizes, steps=steps)
+        stopped.train(on_step=lambda report: None, stop=lambda: next(count) == 2)
+    killed = [sys.executable, "-c", _KILLED, str(folder), json.dumps(sizes.workers), str(steps - 1)]
+    assert subprocess.run(killed, check=False).returncode == -signal.SIGKILL
+    assert len(_losses(folder)) == steps - 1
+    resumed_run(folder, workers=sizes.workers).train(on_step=lambda report: None)
+    pairs = zip(_losses(scratch / "straight"), _losses(folder), strict=True)
+    largest = max(abs(straight - resumed) for straight, resumed in pairs)
     same = "bit for bit the losses of a run left alone" if largest == 0 else f"losses differ by at most {largest:.1e}"
     yield f"stopped at step 2, killed with -9 at step {steps - 1}, resumed to step {steps}", same
-
-
-def _resume(folder: Path, sizes: Sizes, *, kill_at: int | None) -> None:
-    """Resume a run in a process of its own, which kills itself at a step if one is named."""
-    arguments = [str(folder), json.dumps(sizes.workers), json.dumps(kill_at)]
-    code = subprocess.run([sys.executable, "-c", _CHILD, *arguments], check=False).returncode
-    if code != (0 if kill_at is None else -signal.SIGKILL):
-        raise ChildProcessError(f"the resumed run ended with exit code {code}")
 
 
 def _losses(folder: Path) -> list[float]:
