@@ -61,7 +61,6 @@ def command(
 
     Each cell is a training run in --out; after Ctrl-C or a kill the same command goes on. Labels score, nothing else.
     """
-    from mocosearch.ablations import STUDIES, Baseline, Sweep
     from mocosearch.evaluation.labelled import find_labelled
     from mocosearch.recipes import load_recipe
 
@@ -69,6 +68,8 @@ def command(
     labelled = find_labelled(probe or folder)
     if out.resolve().is_relative_to(folder.resolve()):
         raise click.UsageError(f"--out {out} lies inside the folder of photos; name a folder elsewhere.")
+    from mocosearch.ablations import STUDIES, Baseline, Sweep
+
     with counting("Reading photos") as on_photo:
         sweep = Sweep.open(out, folder, recipe, minutes=minutes, probe=labelled, on_photo=on_photo)
     baseline = Baseline(sweep.facts.recipe, sweep.facts.photos)
