@@ -46,7 +46,10 @@ def print_plan(run: "Run", why: str) -> None:
 
 
 def _looks(run: "Run") -> str:
-    often = f"every {run.epochs_between_looks} epochs" if run.epochs_between_looks > 1 else "every epoch"
+    epochs = run.epochs_between_looks
+    often = f"every {epochs} epochs" if epochs > 1 else "every epoch"
+    if epochs * run.batches.steps_per_epoch >= run.total_steps:
+        often = "at the start and the end"
     if run.probe is None:
         return often
     return f"{often}, with kNN accuracy on {len(run.probe.labels):,} photos of {run.probe.folder}"

@@ -92,6 +92,7 @@ def make(photos: Path, recipe: Recipe, folder: Path, *, steps: int | None = None
         steps=steps,
         pack_folder=folder.parent / "pack",
         options=RunOptions(**options),
+        workers=0,
     )
 
 
@@ -150,9 +151,9 @@ def test_a_resumed_run_writes_the_health_of_one_that_never_stopped(
         train(make(photos, tiny_recipe, folder, probe=labelled, tensorboard=True), stop_after=6)
     assert [row["step"] for row in rows(folder)] == [0, 3]
     with pytest.raises(ZeroDivisionError):  # after a look that is in no checkpoint, so that it is done again
-        resumed_run(folder).train(on_step=crash_at(10))
+        resumed_run(folder, workers=0).train(on_step=crash_at(10))
     assert [row["step"] for row in rows(folder)] == [0, 3, 6, 9]
-    train(resumed_run(folder))
+    train(resumed_run(folder, workers=0))
     assert rows(folder) == rows(straight.folder)
 
     events = EventAccumulator(str(folder / "tensorboard")).Reload()
@@ -221,7 +222,7 @@ def test_a_run_goes_on_without_a_probe_that_is_gone(
     with pytest.raises(Interrupted):
         train(make(photos, tiny_recipe, tmp_path / "run", steps=2, probe=labelled), stop_after=1)
     shutil.rmtree(labelled)
-    run = resumed_run(tmp_path / "run")
+    run = resumed_run(tmp_path / "run", workers=0)
     assert run.notices[0].startswith("no kNN accuracy from here on: ")
     train(run)
     assert ["knn_accuracy" in row for row in rows(tmp_path / "run")] == [True, False]
