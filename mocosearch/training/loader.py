@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from multiprocessing.util import Finalize
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,8 @@ class Loader:
         if self._count and not self._workers:
             self._workers = _started(self._job, self._memory, self._count)
             self._free = list(range(len(self._memory)))
-            self._end = weakref.finalize(self, _ended, self._workers)  # also where nobody calls close()
+            # Also where nobody calls close(): at its end a process would wait for its children forever.
+            self._end = Finalize(self, _ended, (self._workers,), exitpriority=1)
 
     def __call__(self, step: int) -> Buffer:
         """Return the batch of `step`; the next call may overwrite it. Raises LoaderFailed when a worker died."""

@@ -18,20 +18,32 @@ from mocosearch.images.pack import Pack
 from mocosearch.images.packed import PackedPhoto
 from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.images.walk import find_photos
-from mocosearch.recipes import Recipe
 from mocosearch.training.batch_order import Crops
 from mocosearch.training.data import ViewBatches
 from mocosearch.training.loader import Loader
+from tests.training.photos import load_tiny_recipe, write_photos
 from tests.training.processes import are_gone, libraries_of, workers_of
 
 CPU = torch.device("cpu")
+RECIPE = load_tiny_recipe()
 Packed = tuple[Pack, list[PackedPhoto]]
 
 
-@pytest.fixture
-def packed(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> Packed:
-    pack = Pack(tmp_path / "pack", short_side=packed_short_side(tiny_recipe.views))
-    return pack, pack.update(photos, find_photos(photos))[0]
+@pytest.fixture(scope="module")
+def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
+    folder = tmp_path_factory.mktemp("packed")
+    write_photos(folder)
+    pack = Pack(folder / "pack", short_side=packed_short_side(RECIPE.views))
+    return pack, pack.update(folder, find_photos(folder))[0]
+
+
+@pytest.fixture(scope="module")
+def prepared(packed: Packed) -> Iterator[ViewBatches]:
+    """Batches that two workers prepare: starting them takes longer than all that is asked of them."""
+    with closing(ViewBatches(*packed, RECIPE, CPU, workers=2)) as batches:
+        batches.start()
+        yield batches
+    assert not children()
 
 
 def children() -> list[int]:
@@ -44,22 +56,34 @@ def copied(batches: ViewBatches, steps: range) -> Iterator[tuple[torch.Tensor, .
         yield (*(view.clone() for view in views), ids)
 
 
-@pytest.mark.parametrize("workers", [1, 3])
-def test_workers_give_the_batches_of_the_main_process_bit_for_bit(
-    packed: Packed, tiny_recipe: Recipe, workers: int
-) -> None:
-    inline = ViewBatches(*packed, tiny_recipe, CPU)
-    expected = list(copied(inline, range(8)))
-    with closing(ViewBatches(*packed, tiny_recipe, CPU, workers=workers)) as batches:
-        for steps in (range(8), range(2, 5), range(7, 8), range(7, 8), range(3)):  # also jumps, as a resume does
-            for step, got in zip(steps, copied(batches, steps), strict=True):
-                for ours, theirs in zip(got, expected[step], strict=True):
-                    assert torch.equal(ours, theirs), step
-    assert not children()
+def test_signals_from_their_first_moment_on_are_left_to_the_main_process(prepared: ViewBatches) -> None:
+    assert len(children()) == 2
+    for child in children():
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            os.kill(child, number)
+    for step in range(5):
+        prepared(step)
 
 
-def test_views_do_not_depend_on_the_number_of_threads(packed: Packed, tiny_recipe: Recipe) -> None:
-    inline, threads = ViewBatches(*packed, tiny_recipe, CPU), torch.get_num_threads()
+def test_workers_give_the_batches_of_the_main_process_bit_for_bit(packed: Packed, prepared: ViewBatches) -> None:
+    expected = list(copied(ViewBatches(*packed, RECIPE, CPU), range(8)))
+    for steps in (range(8), range(2, 5), range(7, 8), range(7, 8), range(3)):  # also jumps, as a resume does
+        for step, got in zip(steps, copied(prepared, steps), strict=True):
+            for ours, theirs in zip(got, expected[step], strict=True):
+                assert torch.equal(ours, theirs), step
+
+
+def test_a_worker_imports_none_of_the_heavy_packages_but_torch(prepared: ViewBatches) -> None:
+    prepared(0)
+    for worker in children():
+        mapped = libraries_of(worker)
+        assert any(name.startswith("libtorch") for name in mapped)
+        for package in ("faiss", "_imaging", "pi_heif", "torchvision"):
+            assert not any(package in name for name in mapped), package
+
+
+def test_views_do_not_depend_on_the_number_of_threads(packed: Packed) -> None:
+    inline, threads = ViewBatches(*packed, RECIPE, CPU), torch.get_num_threads()
     views = []
     try:
         for number in (1, 3):
@@ -72,8 +96,8 @@ def test_views_do_not_depend_on_the_number_of_threads(packed: Packed, tiny_recip
         assert torch.equal(one, other)
 
 
-def test_an_epoch_takes_every_photo_once_and_each_epoch_anew(packed: Packed, tiny_recipe: Recipe) -> None:
-    batches = ViewBatches(*packed, tiny_recipe, CPU)
+def test_an_epoch_takes_every_photo_once_and_each_epoch_anew(packed: Packed) -> None:
+    batches = ViewBatches(*packed, RECIPE, CPU)
     epochs = [
         torch.cat([batches(step)[1] for step in range(first, first + batches.steps_per_epoch)]) for first in (0, 3)
     ]
@@ -82,9 +106,9 @@ def test_an_epoch_takes_every_photo_once_and_each_epoch_anew(packed: Packed, tin
     assert not torch.equal(*epochs)
 
 
-def test_what_a_gpu_is_given_are_the_crops_one_after_the_other(packed: Packed, tiny_recipe: Recipe) -> None:
+def test_what_a_gpu_is_given_are_the_crops_one_after_the_other(packed: Packed) -> None:
     pack, _ = packed
-    batches = ViewBatches(*packed, tiny_recipe, CPU)
+    batches = ViewBatches(*packed, RECIPE, CPU)
     crops = Crops(pack.pixels_path, batches.order)
     loader = Loader(crops.write_all, crops.most_bytes(), workers=1)
     loader.start()
@@ -96,23 +120,14 @@ def test_what_a_gpu_is_given_are_the_crops_one_after_the_other(packed: Packed, t
         loader.close()
 
 
-def test_a_killed_worker_is_one_readable_error(packed: Packed, tiny_recipe: Recipe) -> None:
-    with closing(ViewBatches(*packed, tiny_recipe, CPU, workers=2)) as batches:
+def test_a_killed_worker_is_one_readable_error(packed: Packed) -> None:
+    others = set(children())
+    with closing(ViewBatches(*packed, RECIPE, CPU, workers=2)) as batches:
         batches(0)
-        os.kill(children()[0], signal.SIGKILL)
+        os.kill(min(set(children()) - others), signal.SIGKILL)
         with pytest.raises(LoaderFailed, match=r"was killed by SIGKILL: continue .* --resume"):
             list(copied(batches, range(1, 9)))
-    assert not children()
-
-
-def test_workers_leave_signals_to_the_main_process(packed: Packed, tiny_recipe: Recipe) -> None:
-    with closing(ViewBatches(*packed, tiny_recipe, CPU, workers=1)) as batches:
-        batches.start()
-        for child in children():  # from their first moment on
-            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-                os.kill(child, number)
-        for step in range(5):
-            batches(step)
+    assert set(children()) == others
 
 
 PROCESS = """
@@ -136,6 +151,7 @@ if __name__ == "__main__":
     pack = Pack(Path(sys.argv[1]), short_side=packed_short_side(recipe.views))
     photos, _ = pack.update(Path(sys.argv[2]), find_photos(Path(sys.argv[2])))
     with closing(ViewBatches(pack, photos, recipe, torch.device("cpu"), workers=2)) as batches:
+        batches.start()
         family = [os.getpid(), *workers_of(os.getpid())]
         for step in range(int(sys.argv[3])):
             batches(step)
@@ -171,13 +187,3 @@ def test_workers_end_when_the_main_process_is_killed(photos: Path, tmp_path: Pat
     process.wait()
     assert are_gone(workers, within=30)
     process.stdout.close()
-
-
-def test_a_worker_imports_torch_and_numpy_but_none_of_the_heavy_packages(packed: Packed, tiny_recipe: Recipe) -> None:
-    with closing(ViewBatches(*packed, tiny_recipe, CPU, workers=1)) as batches:
-        batches(0)
-        (worker,) = children()
-        mapped = libraries_of(worker)
-    assert any(name.startswith("libtorch") for name in mapped)
-    for package in ("faiss", "_imaging", "pi_heif", "torchvision"):
-        assert not any(package in name for name in mapped), package
