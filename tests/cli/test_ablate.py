@@ -1,10 +1,7 @@
 """`ablate` in real processes, on a few small photos."""
 
 import json
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -12,40 +9,27 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from tests.cli.commands import Mocosearch
+
 SMALL = ("--recipe", "demo", "--set", "views.crop=16", "--set", "batch=8", "--minutes", "0.05", "--seeds", "2")
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    environment = os.environ | {"MOCOSEARCH_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
-    command = [sys.executable, "-m", "mocosearch", "ablate", *arguments]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen(command, cwd=folder, env=environment, **pipes)
-
-
-def ablate(folder: Path, *arguments: str, code: int = 0) -> tuple[str, str]:
-    process = start(folder, *arguments)
-    out, err = process.communicate(timeout=200)
-    assert process.returncode == code, err
-    assert "Traceback" not in err
-    return out, err
-
-
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A folder with 24 photos of two classes that differ in brightness."""
+def mocosearch(tmp_path: Path) -> Mocosearch:
+    """Beside 24 photos of two classes that differ in brightness."""
     rng = np.random.default_rng(0)
     for name, low in (("dark", 0), ("bright", 150)):
         (tmp_path / "photos" / name).mkdir(parents=True)
         for number in range(12):
             pixels = rng.integers(low, low + 100, (24, 24, 3), dtype=np.uint8)
             Image.fromarray(pixels).save(tmp_path / "photos" / name / f"{number}.png")
-    return tmp_path
+    return Mocosearch(tmp_path)
 
 
-def test_a_killed_ablation_goes_on_and_never_trains_a_cell_twice(folder: Path) -> None:
-    arguments = ("photos", "--study", "momentum", *SMALL)
-    cells = folder / "ablation" / "cells"
-    process = start(folder, *arguments)
+def test_a_killed_ablation_goes_on_and_never_trains_a_cell_twice(mocosearch: Mocosearch, tmp_path: Path) -> None:
+    arguments = ("ablate", "photos", "--study", "momentum", *SMALL)
+    cells = tmp_path / "ablation" / "cells"
+    process = mocosearch.start(*arguments)
     while len(done := sorted(cells.glob("*/result.json"))) < 2:
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.05)
@@ -53,27 +37,27 @@ def test_a_killed_ablation_goes_on_and_never_trains_a_cell_twice(folder: Path) -
     process.communicate()
     stamps = {path: path.stat().st_mtime_ns for path in done}
 
-    out, err = ablate(folder, *arguments, "--json")
+    out, err = mocosearch(*arguments, "--json")
     momentum = json.loads(out)["studies"]["momentum"]
     assert list(momentum) == ["0", "0.9", "0.99", "0.999", "0.9999"]
     assert all(0 <= figures["knn_accuracy"] <= 1 and figures["chance"] == 0.5 for figures in momentum.values())
     assert json.loads(out)["baseline"]["runs"] == 2
     assert {path: path.stat().st_mtime_ns for path in done} == stamps
-    steps = json.loads((folder / "ablation" / "ablation.json").read_text())["steps"]
+    steps = json.loads((tmp_path / "ablation" / "ablation.json").read_text())["steps"]
     for cell in ("momentum=0.0", "momentum=0.9", "baseline", "seed=1", "momentum=0.9999"):
         assert len((cells / cell / "metrics.jsonl").read_text().splitlines()) == steps
         assert not (cells / cell / "checkpoints").exists()
-    with Image.open(folder / "ablation" / "momentum.png") as plot:
+    with Image.open(tmp_path / "ablation" / "momentum.png") as plot:
         assert plot.width > 400
 
-    out, err = ablate(folder, *arguments)  # all is done: only the table is left
+    out, err = mocosearch(*arguments)  # all is done: only the table is left
     assert "0.9999" in out
     assert "Cell " not in err
 
 
-def test_what_cannot_be_scored_is_refused_before_anything_is_trained(folder: Path) -> None:
-    _, err = ablate(folder, "photos/dark", *SMALL, code=1)
+def test_what_cannot_be_scored_is_refused_before_anything_is_trained(mocosearch: Mocosearch, tmp_path: Path) -> None:
+    _, err = mocosearch("ablate", "photos/dark", *SMALL, code=1)
     assert "sort them into" in err
-    _, err = ablate(folder, "photos", *SMALL, "--out", "photos/out", code=2)
+    _, err = mocosearch("ablate", "photos", *SMALL, "--out", "photos/out", code=2)
     assert "inside the folder of photos" in err
-    assert not (folder / "ablation").exists()
+    assert not (tmp_path / "ablation").exists()

@@ -1,55 +1,21 @@
 """`train` and `demo` as a person meets them: real processes, real signals, a folder of one's own."""
 
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
+
+from tests.cli.commands import Mocosearch, last_line, write_photos
 
 QUICK = ("--set", "views.crop=16", "--set", "batch=8", "--set", "schedule.epochs=1")
-
-
-class Mocosearch:
-    """Runs the command with a home of its own."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.environment = os.environ | {"MOCOSEARCH_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
-
-    def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "mocosearch", *arguments]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(command, cwd=self.folder, env=self.environment, **pipes)
-
-    def __call__(self, *arguments: str | Path, code: int = 0) -> tuple[str, str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=200)
-        assert process.returncode == code, err
-        assert "Traceback" not in err
-        return out, err
 
 
 @pytest.fixture
 def mocosearch(tmp_path: Path) -> Mocosearch:
     return Mocosearch(tmp_path)
-
-
-def write_photos(folder: Path, count: int = 16) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    rng = np.random.default_rng(0)
-    for number in range(count):
-        Image.fromarray(rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)).save(folder / f"{number}.png")
-    return folder
-
-
-def last_line(text: str) -> str:
-    return text.strip().splitlines()[-1]
 
 
 def test_train_index_and_search_follow_each_other_without_a_flag(mocosearch: Mocosearch, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_train_demo import Mocosearch, last_line, write_photos
+from tests.cli.commands import Mocosearch, last_line, write_photos
 
 SMALL = ("--recipe", "demo", "--set", "views.crop=16", "--set", "batch=8")
 PATIENCE = 150.0  # seconds until a process that imports torch several times has begun

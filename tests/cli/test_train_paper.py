@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from mocosearch.encoder import load_encoder
-from tests.cli.test_train_demo import Mocosearch, last_line, write_photos
+from tests.cli.commands import Mocosearch, last_line, write_photos
 
 PATIENCE = 150.0  # seconds
 
