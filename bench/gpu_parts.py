@@ -26,7 +26,7 @@ from bench.contestants import Case, ceiling, mocosearch
 from bench.machine import machine_facts
 from bench.train_step import measure, ratio, seconds
 from mocosearch.devices import best_device
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
 from mocosearch.errors import Interrupted
 from mocosearch.evaluation.features import embed_labelled
 from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy

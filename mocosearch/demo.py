@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
 from mocosearch.evaluation.features import embed_folder
 from mocosearch.evaluation.health import label_free_health
 from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy

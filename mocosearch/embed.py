@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from mocosearch.encoder import Encoder
+from mocosearch.encoders import Encoder
 from mocosearch.images.decode import Undecodable, decode, read_file
 
 Key = TypeVar("Key")

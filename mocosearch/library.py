@@ -21,7 +21,7 @@ from mocosearch_index.paths import shown
 from mocosearch_index.records import EncoderIdentity, Photo
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
-    from mocosearch.encoder import Encoder
+    from mocosearch.encoders import Encoder
 
 __all__ = ["Hit", "Library", "LibraryStatus", "Progress", "UpdateReport"]
 
@@ -50,7 +50,7 @@ class LibraryStatus:
 
 
 def _load(encoder: str | Path) -> "Encoder":
-    from mocosearch.encoder import load_encoder
+    from mocosearch.encoders import load_encoder
 
     return load_encoder(encoder)
 

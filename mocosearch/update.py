@@ -17,7 +17,7 @@ from mocosearch_index.records import EmbeddedPhoto, FileStamp, SkippedPhoto
 
 if TYPE_CHECKING:  # torch is loaded only when there is something to embed
     from mocosearch.embed import Embedding
-    from mocosearch.encoder import Encoder
+    from mocosearch.encoders import Encoder
 
 COMMIT_SECONDS = 5.0  # what a kill can cost
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from mocosearch.embed import Embedding, embed_photos
-from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
+from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.images.decode import Undecodable, decode
 from mocosearch.nets import build_backbone
 

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from mocosearch import update, user_folders
-from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
+from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import NoEncoder, NoLibrary, NoPhotos, PhotoGone
 from mocosearch.library import Library, Progress
 from mocosearch.nets import build_backbone

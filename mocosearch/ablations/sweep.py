@@ -14,7 +14,7 @@ from statistics import fmean
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from mocosearch.ablations.studies import BASELINE, Cell
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
 from mocosearch.errors import BadRecipe, BadSweep
 from mocosearch.evaluation.features import embed_labelled
 from mocosearch.evaluation.health import label_free_health

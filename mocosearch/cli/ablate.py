@@ -21,7 +21,7 @@ NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
 @click.option(
     "--probe", type=click.Path(path_type=Path), help="Photos in class folders to score on.  [default: DIR's own]"
 )
-@click.option("--recipe", "recipe_name", default="moco_v2_small", show_default=True, help="The baseline.")
+@click.option("--recipe", "recipe_name", default="moco_v2_small", show_default=True, help="The baseline, MoCo.")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key of it; repeatable.")
 @click.option(
     "--minutes",
@@ -37,7 +37,13 @@ NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
     show_default=True,
     help="Seeds that the baseline is trained from: how much chance alone changes.",
 )
-@click.option("--out", type=click.Path(path_type=Path), default=Path("ablation"), show_default=True)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    default=Path("ablation"),
+    show_default=True,
+    help="Folder of the runs and plots; an ablation that is there goes on.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(
     folder: Path,

@@ -9,20 +9,20 @@ import click
 if TYPE_CHECKING:
     import torch
 
-    from mocosearch.downloads import Offer
-    from mocosearch.encoder import Encoder
+    from mocosearch.encoders import Encoder
+    from mocosearch.encoders.downloads import Offer
 
 
-# Help of every option that names an encoder; `mocosearch.encoder.FORMS`, which loads torch, has the same in full.
+# Help of every option that names an encoder; `mocosearch.encoders.FORMS`, which loads torch, has the same in full.
 FORMS = "a run folder, an encoder folder, a checkpoint file, torchvision:NAME, timm:NAME or a download"
 
 
 def load_aloud(spec: str | Path, device: "torch.device | None" = None) -> "Encoder":
-    """Load any encoder that `mocosearch.encoder.load_encoder` takes."""
+    """Load any encoder that `mocosearch.encoders.load_encoder` takes."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
 
-    from mocosearch.encoder import load_encoder
+    from mocosearch.encoders import load_encoder
 
     columns = (BarColumn(24), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)

@@ -9,7 +9,7 @@ import click
 from mocosearch.cli.encoders import FORMS
 
 if TYPE_CHECKING:
-    from mocosearch.encoder import Encoder
+    from mocosearch.encoders import Encoder
     from mocosearch.evaluation.features import LabelledFeatures
 
 

@@ -32,7 +32,7 @@ def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> No
     chosen = encoder or encoder_trained_last()
     import torch
 
-    from mocosearch.export import export_encoder
+    from mocosearch.encoders.export import export_encoder
 
     loaded = load_aloud(chosen, torch.device("cpu"))
     click.echo(f"Encoder  {loaded.card.description}  [{loaded.fingerprint}]", err=True)

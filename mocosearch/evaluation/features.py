@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.embed import embed_photos
-from mocosearch.encoder import Encoder
+from mocosearch.encoders import Encoder
 from mocosearch.errors import NoPhotos
 from mocosearch.evaluation.labelled import LabelledPhotos, check_classes
 from mocosearch.images.decode import Undecodable

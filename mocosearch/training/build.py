@@ -7,7 +7,7 @@ from torch import Tensor
 
 from mocosearch import randomness
 from mocosearch.distributed import seeded_permutation, world_size
-from mocosearch.encoder import Preprocessing
+from mocosearch.encoders import Preprocessing
 from mocosearch.errors import BadDevices, NoPhotos
 from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch.methods import EndToEnd, InstanceDiscrimination, Method, MoCo

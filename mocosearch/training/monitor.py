@@ -19,7 +19,7 @@ from torch import Tensor
 
 from mocosearch import randomness
 from mocosearch.distributed import world_size
-from mocosearch.encoder import Encoder, Preprocessing
+from mocosearch.encoders import Encoder, Preprocessing
 from mocosearch.errors import BadCheckpoint, TrainingStopped
 from mocosearch.evaluation.health import alignment, label_free_health
 from mocosearch.evaluation.knn import knn_accuracy

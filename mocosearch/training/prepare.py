@@ -11,7 +11,7 @@ import torch
 from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
-from mocosearch.encoder import Encoder
+from mocosearch.encoders import Encoder
 from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled
 from mocosearch.images.pack import Pack, UnpackedPhoto
 from mocosearch.images.pack_cache import drop_unused_packs

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from mocosearch.devices import autocast_dtype
 from mocosearch.distributed import rank
-from mocosearch.encoder import Encoder, EncoderCard, save_encoder
+from mocosearch.encoders import Encoder, EncoderCard, save_encoder
 from mocosearch.errors import Interrupted
 from mocosearch.evaluation.knn import chance_accuracy
 from mocosearch.images.pack import UnpackedPhoto

@@ -14,7 +14,7 @@ from PIL import Image
 sys.path.insert(0, str(Path(__file__).parent))  # serving.py is shared by the tests of this folder
 from serving import Serving, serving
 
-from mocosearch.encoder import EncoderCard, Preprocessing, load_encoder, save_encoder
+from mocosearch.encoders import EncoderCard, Preprocessing, load_encoder, save_encoder
 from mocosearch.library import Library
 from mocosearch.nets import build_backbone
 

@@ -16,7 +16,7 @@ from PIL import Image
 import mocosearch
 from mocosearch import user_folders
 from mocosearch.cli import main
-from mocosearch.encoder import EncoderCard, Preprocessing, save_encoder
+from mocosearch.encoders import EncoderCard, Preprocessing, save_encoder
 from mocosearch.nets import build_backbone
 
 

@@ -7,7 +7,7 @@ import torch
 
 from mocosearch import user_folders
 from mocosearch.cli import main
-from mocosearch.encoder import EncoderCard, Preprocessing, load_encoder, save_encoder
+from mocosearch.encoders import EncoderCard, Preprocessing, load_encoder, save_encoder
 from mocosearch.nets import build_backbone
 
 SEEN = Preprocessing(resize=40, crop=32, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))

@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 
 from mocosearch.cli import main
-from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
+from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.nets import build_backbone
 from mocosearch_index.image_index import ImageIndex
 

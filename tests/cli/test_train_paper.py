@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
 from tests.cli.commands import Mocosearch, last_line, write_photos
 
 PATIENCE = 150.0  # seconds

@@ -7,7 +7,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mocosearch.encoder import Encoder, EncoderCard, Preprocessing
+from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import NoPhotos, NotLabelled
 from mocosearch.evaluation.features import embed_folder, embed_labelled
 from mocosearch.evaluation.labelled import find_labelled

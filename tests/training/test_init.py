@@ -6,7 +6,7 @@ import pytest
 import timm
 import torch
 
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
 from mocosearch.errors import BadRecipe
 from mocosearch.recipes import load_recipe
 from mocosearch.training.prepare import new_run

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
 from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, TrainingStopped
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training import run as run_module

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from mocosearch.checkpoint_formats import match_tensors, read_checkpoint
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
+from mocosearch.encoders.checkpoint_formats import match_tensors, read_checkpoint
 from mocosearch.errors import BadCheckpoint
 from mocosearch.nets import build_backbone, build_head
 

@@ -16,9 +16,9 @@ import timm
 import torch
 import torchvision
 
-from mocosearch.downloads import MIRROR, Offer
-from mocosearch.encoder import load_encoder
-from mocosearch.encoder_sources import CARD_FILE, TENSOR_FILE
+from mocosearch.encoders import load_encoder
+from mocosearch.encoders.downloads import MIRROR, Offer
+from mocosearch.encoders.sources import CARD_FILE, TENSOR_FILE
 from mocosearch.errors import BadCheckpoint, DownloadFailed, MissingExtra, NoEncoder
 
 CPU = torch.device("cpu")

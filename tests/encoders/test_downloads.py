@@ -13,9 +13,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from mocosearch import downloads
-from mocosearch.downloads import MIRROR, PUBLISHED, Offer, Published, fetch
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import downloads, load_encoder
+from mocosearch.encoders.downloads import MIRROR, PUBLISHED, Offer, Published, fetch
 from mocosearch.errors import DownloadFailed
 from mocosearch.nets import build_backbone, build_head
 from mocosearch.user_folders import cache_folder

@@ -12,8 +12,8 @@ import torch
 import torchvision
 from torch import Tensor, nn
 
-from mocosearch.checkpoint_formats import TensorFile, recognize
-from mocosearch.encoder import load_encoder
+from mocosearch.encoders import load_encoder
+from mocosearch.encoders.checkpoint_formats import TensorFile, recognize
 from mocosearch.errors import BadCheckpoint
 from mocosearch.nets import backbone_names
 

@@ -10,8 +10,9 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
-from mocosearch.checkpoint_formats import FACTS_KEY, is_batch_count
-from mocosearch.encoder import Encoder, EncoderFacts
+from mocosearch.encoders.card import EncoderFacts
+from mocosearch.encoders.checkpoint_formats import FACTS_KEY, is_batch_count
+from mocosearch.encoders.encoder import Encoder
 from mocosearch.errors import CannotExport, MissingExtra
 from mocosearch.nets import backbone_names
 from mocosearch_index.atomic import atomic_path, disk_errors_named

@@ -14,8 +14,9 @@ import torchvision
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from mocosearch import timm_models
-from mocosearch.checkpoint_formats import (
+from mocosearch.encoders import timm_models
+from mocosearch.encoders.card import IMAGENET, EncoderCard, EncoderFacts, Preprocessing
+from mocosearch.encoders.checkpoint_formats import (
     ForeignCheckpoint,
     match_tensors,
     read_checkpoint,
@@ -23,8 +24,7 @@ from mocosearch.checkpoint_formats import (
     recognize,
     without_prefix,
 )
-from mocosearch.downloads import PUBLISHED, Announce, BytesCallback, Published, fetch, fetch_file
-from mocosearch.encoder_card import IMAGENET, EncoderCard, EncoderFacts, Preprocessing
+from mocosearch.encoders.downloads import PUBLISHED, Announce, BytesCallback, Published, fetch, fetch_file
 from mocosearch.errors import BadCheckpoint, BadRecipe, NoEncoder
 from mocosearch.nets import backbone_names, build_backbone
 from mocosearch_index.paths import printable, shown

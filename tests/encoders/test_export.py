@@ -15,9 +15,9 @@ import torch
 import torchvision
 from torch import nn
 
-from mocosearch.encoder import Encoder, EncoderCard, Preprocessing, load_encoder
+from mocosearch.encoders import Encoder, EncoderCard, Preprocessing, load_encoder
+from mocosearch.encoders.export import detectron2_name, export_encoder
 from mocosearch.errors import CannotExport, MissingExtra
-from mocosearch.export import detectron2_name, export_encoder
 from mocosearch.nets import build_backbone
 
 CPU = torch.device("cpu")

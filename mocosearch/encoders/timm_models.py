@@ -16,8 +16,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from mocosearch.downloads import Announce, BytesCallback, Offer
-from mocosearch.encoder_card import Preprocessing
+from mocosearch.encoders.card import Preprocessing
+from mocosearch.encoders.downloads import Announce, BytesCallback, Offer
 from mocosearch.errors import BadCheckpoint, DownloadFailed, MissingExtra, NoEncoder
 
 SCHEME = "timm:"

@@ -12,11 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from mocosearch import encoder as encoder_module
 from mocosearch.devices import autocast_dtype
-from mocosearch.encoder import (
-    CARD_FILE,
-    TENSOR_FILE,
+from mocosearch.encoders import (
     Encoder,
     EncoderCard,
     Preprocessing,
@@ -24,6 +21,8 @@ from mocosearch.encoder import (
     load_encoder,
     save_encoder,
 )
+from mocosearch.encoders import encoder as encoder_module
+from mocosearch.encoders.sources import CARD_FILE, TENSOR_FILE
 from mocosearch.errors import BadCheckpoint, NoEncoder
 from mocosearch.nets import ProjectedEncoder, build_backbone, build_head
 

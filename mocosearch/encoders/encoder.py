@@ -17,24 +17,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 from mocosearch.devices import autocast_dtype, best_device
-from mocosearch.downloads import Announce, BytesCallback
-from mocosearch.encoder_card import IMAGENET, EncoderCard, EncoderFacts, Preprocessing, fingerprint
-from mocosearch.encoder_sources import BACKBONE, CARD_FILE, FORMS, TENSOR_FILE, open_source
+from mocosearch.encoders.card import EncoderCard, EncoderFacts, Preprocessing, fingerprint
+from mocosearch.encoders.downloads import Announce, BytesCallback
+from mocosearch.encoders.sources import BACKBONE, CARD_FILE, TENSOR_FILE, open_source
 from mocosearch.errors import BadCheckpoint
 from mocosearch.nets import feature_dim
 from mocosearch_index.atomic import atomic_path, atomic_write
-
-__all__ = [
-    "FORMS",
-    "IMAGENET",
-    "Encoder",
-    "EncoderCard",
-    "EncoderFacts",
-    "Preprocessing",
-    "fingerprint",
-    "load_encoder",
-    "save_encoder",
-]
 
 
 class Encoder:

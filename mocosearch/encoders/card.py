@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from mocosearch.checkpoint_formats import is_batch_count
+from mocosearch.encoders.checkpoint_formats import is_batch_count
 from mocosearch.errors import BadCheckpoint
 from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch_index.paths import printable

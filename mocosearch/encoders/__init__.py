@@ -1,0 +1,17 @@
+"""Encoders: what turns a photo into a vector, from wherever it comes, in the form that is searched and exported."""
+
+from mocosearch.encoders.card import IMAGENET, EncoderCard, EncoderFacts, Preprocessing, fingerprint
+from mocosearch.encoders.encoder import Encoder, load_encoder, save_encoder
+from mocosearch.encoders.sources import FORMS
+
+__all__ = [
+    "FORMS",
+    "IMAGENET",
+    "Encoder",
+    "EncoderCard",
+    "EncoderFacts",
+    "Preprocessing",
+    "fingerprint",
+    "load_encoder",
+    "save_encoder",
+]
