@@ -82,8 +82,9 @@ def resize_each(crops: Sequence[Pixels], size: int) -> Tensor:
     out = torch.empty(len(crops), 3, size, size)
     for row, crop in zip(out, crops, strict=True):
         pixels = torch.from_numpy(np.array(crop, dtype=np.float32)).permute(2, 0, 1)
-        row.copy_(F.interpolate(pixels[None], size=(size, size), mode="bilinear", antialias=True)[0])
-    return out.div_(255)
+        resized = F.interpolate(pixels[None], size=(size, size), mode="bilinear", antialias=True)[0]
+        torch.mul(resized, 1 / 255, out=row)
+    return out
 
 
 def resize_flat(flat: Tensor, sizes: NDArray[np.int64], size: int) -> Tensor:
@@ -122,28 +123,27 @@ def resize_matrix(lengths: Tensor, size: int, padded: int) -> Tensor:
 
 
 def blur_where(x: Tensor, chosen: NDArray[np.bool_], sigma: Floats) -> Tensor:
-    """Blur the chosen images of (B, 3, S, S), each with its own standard deviation, edges mirrored."""
+    """Blur the chosen images of (B, 3, S, S), each with its own standard deviation, edges mirrored, in place."""
     index = np.flatnonzero(chosen)
-    if len(index) == 0:
-        return x
-    matrix = blur_matrix(torch.from_numpy(sigma[index]).to(x.device), x.shape[-1])  # (b, S, S)
-    where = torch.from_numpy(index).to(x.device)
-    x[where] = torch.einsum("bsh,bchw,btw->bcst", matrix, x[where], matrix)
+    if len(index):
+        where = torch.from_numpy(index).to(x.device)
+        x[where] = blur(x[where], torch.from_numpy(sigma[index]).to(x.device))
     return x
 
 
-def blur_matrix(sigma: Tensor, size: int) -> Tensor:
-    """Return float32 (B, size, size): a normalized Gaussian of `sigma` (B,) pixels cut at 3 sigma, edges reflected."""
+def blur(x: Tensor, sigma: Tensor) -> Tensor:
+    """Blur (B, 3, S, S) by normalized Gaussians of `sigma` (B,) pixels, cut at 3 sigma; edges are reflected.
+
+    Row by row, then column by column, one tap after the other: far quicker on a CPU than matrices or a convolution.
+    """
+    size = x.shape[-1]
     reach = min(int(torch.ceil(3 * sigma.max())), size - 1)
     offsets = torch.arange(-reach, reach + 1, device=sigma.device)
-    kernel = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2) * (offsets.abs() <= torch.ceil(3 * sigma[:, None]))
-    kernel = (kernel / kernel.sum(dim=1, keepdim=True)).float()  # (B, 2 reach + 1)
-    rows = torch.arange(size, device=sigma.device)[:, None].expand(size, len(offsets))
-    columns = (rows + offsets).abs()
-    columns = torch.where(columns >= size, 2 * (size - 1) - columns, columns)  # reflected, the edge itself once
-    matrix = torch.zeros(len(sigma), size, size, device=sigma.device)
-    return matrix.index_put_(
-        (torch.arange(len(sigma), device=sigma.device)[:, None, None], rows, columns),
-        kernel[:, None, :].expand(-1, size, -1),
-        accumulate=True,
-    )
+    taps = torch.exp(-0.5 * (offsets / sigma[:, None]) ** 2) * (offsets.abs() <= torch.ceil(3 * sigma[:, None]))
+    taps = (taps / taps.sum(dim=1, keepdim=True)).to(x.dtype)[:, :, None, None, None]  # (B, 2 reach + 1, 1, 1, 1)
+    for dim, padding in ((2, (0, 0, reach, reach)), (3, (reach, reach, 0, 0))):
+        padded = F.pad(x, padding, mode="reflect")
+        x = padded.narrow(dim, 0, size) * taps[:, 0]
+        for tap in range(1, len(offsets)):
+            x.addcmul_(padded.narrow(dim, tap, size), taps[:, tap])
+    return x

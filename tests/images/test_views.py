@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as F
 from mocosearch.images import color
 from mocosearch.images.packed import cut, write_flat
 from mocosearch.images.view_parameters import ViewParameters, draw_parameters, largest_crops, packed_short_side
-from mocosearch.images.views import blur_matrix, make_view, resize_each, resize_flat, view_of_flat
+from mocosearch.images.views import blur, make_view, resize_each, resize_flat, view_of_flat
 from mocosearch.recipes import ViewsSection, load_recipe
 
 CPU = torch.device("cpu")
@@ -125,12 +125,12 @@ def test_grayscale_equals_torchvision_where_chosen() -> None:
 
 @given(sigmas=st.lists(st.floats(0.1, 2.0), min_size=1, max_size=4), size=st.sampled_from([16, 40]))
 def test_blur_equals_torchvision_with_the_same_kernel(sigmas: list[float], size: int) -> None:
-    matrices = blur_matrix(torch.tensor(sigmas, dtype=torch.float64), size)
-    for matrix, sigma in zip(matrices, sigmas, strict=True):
-        image = batch(1, size)[0]
+    images = batch(len(sigmas), size)
+    blurred = blur(images, torch.tensor(sigmas, dtype=torch.float64))
+    for ours, image, sigma in zip(blurred, images, sigmas, strict=True):
         reach = int(np.ceil(3 * sigma))
         expected = F.gaussian_blur(image, [2 * reach + 1] * 2, [sigma, sigma])
-        torch.testing.assert_close(matrix @ image @ matrix.T, expected, atol=2e-5, rtol=0)
+        torch.testing.assert_close(ours, expected, atol=2e-5, rtol=0)
 
 
 def test_a_whole_view_is_the_recipes_operations_in_order() -> None:
