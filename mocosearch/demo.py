@@ -10,7 +10,6 @@ from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from mocosearch.encoders import load_encoder
@@ -20,7 +19,6 @@ from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy
 from mocosearch.evaluation.retrieval import chance_precision, precision_at_k
 from mocosearch.library import Library, Progress
 from mocosearch.recipes import load_recipe
-from mocosearch.training.build import build_method
 from mocosearch.training.prepare import CountCallback, new_run
 from mocosearch.training.run import Run
 
@@ -80,13 +78,6 @@ def prepare(
         on_photo=on_photo,
         on_measuring=on_measuring,
     )
-
-
-def save_untrained(run: Run, folder: Path) -> Path:
-    """Save the run's encoder as it is before the first step, to compare with."""
-    method = build_method(run.recipe, torch.device("cpu"), photos=run.photos)
-    run.save_encoder(method, folder, steps=0)
-    return folder
 
 
 def index(run: Run, folder: Path, *, progress: Callable[[Progress], None] | None = None) -> Library:

@@ -49,9 +49,12 @@ def rows(study: Study, results: Results) -> Iterator[tuple[str, ...]]:
         )
 
 
-def as_dictionary(studies: Sequence[Study], results: Results, *, baseline: Spread | None) -> dict[str, Any]:
+def as_dictionary(
+    studies: Sequence[Study], results: Results, *, baseline: Spread | None, untrained: float
+) -> dict[str, Any]:
     """Return all figures, for JSON; null where a cell is not done."""
     return {
+        "untrained": untrained,
         "baseline": None if baseline is None else asdict(baseline),
         "studies": {
             study.name: {

@@ -1,6 +1,7 @@
 """Training and scoring the cells of a sweep, one after the other; what is done is never done again.
 
 ablation.json    the photos, the baseline recipe and the number of steps that all cells share
+untrained/       the baseline's encoder before its first step, and `accuracy.json`
 cells/NAME/      a training run each; `result.json` once it is scored, its checkpoints are then removed
 """
 
@@ -27,6 +28,7 @@ from mocosearch.training.run_folder import RunFolder
 from mocosearch_index.atomic import atomic_write
 
 PROBE_PHOTOS = 2000  # that a cell is scored on, at most
+_UNTRAINED = "untrained"
 _END = 0.05  # share of a run's steps that its final loss is the mean of
 
 
@@ -103,6 +105,7 @@ class Sweep:
                 minutes=minutes,
                 steps=run.total_steps,
             )
+            run.save_untrained(folder / _UNTRAINED)
             atomic_write(path, facts.model_dump_json(indent=1).encode())
         return cls(folder, facts, probe.thinned(PROBE_PHOTOS))
 
@@ -126,6 +129,15 @@ class Sweep:
         """Return the figures of a cell that was scored."""
         path = _result_file(self.folder, cell)
         return CellResult.model_validate_json(path.read_bytes()) if path.exists() else None
+
+    def untrained_accuracy(self, progress: CountCallback = lambda done, total: None) -> float:
+        """Return the kNN accuracy of the untrained encoder, which training should exceed; measured once."""
+        path = self.folder / _UNTRAINED / "accuracy.json"
+        if not path.exists():
+            features = embed_labelled(self.probe, load_encoder(path.parent), progress)
+            accuracy = evaluate_knn(features.vectors, features.labels).accuracy
+            atomic_write(path, json.dumps(accuracy).encode())
+        return float(json.loads(path.read_bytes()))
 
     def score(self, cell: Cell, progress: CountCallback = lambda done, total: None) -> CellResult:
         """Score the encoder of a trained cell and write that down; its checkpoints are of no more use."""

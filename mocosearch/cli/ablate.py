@@ -83,10 +83,12 @@ def command(
     repeats = baseline.repeats(seeds)
     cells = list(dict.fromkeys([*repeats, *(cell for study in studies for _, cell in study.cells)]))
     click.echo(
-        f"Cells    {len(cells)} of {sweep.facts.steps:,} steps, scored on {len(sweep.probe.paths):,} photos", err=True
+        f"Cells      {len(cells)} of {sweep.facts.steps:,} steps, scored on {len(sweep.probe.paths):,} photos", err=True
     )
+    with counting("Scoring the untrained encoder") as progress:
+        untrained = sweep.untrained_accuracy(progress)
     _complete(sweep, cells)
-    _report(sweep, studies, repeats, as_json=as_json)
+    _report(sweep, studies, repeats, untrained, as_json=as_json)
 
 
 def _complete(sweep: "Sweep", cells: Sequence["Cell"]) -> None:
@@ -97,7 +99,7 @@ def _complete(sweep: "Sweep", cells: Sequence["Cell"]) -> None:
         for number, cell in enumerate(cells, start=1):
             if sweep.result(cell):
                 continue
-            click.echo(f"Cell     {number} of {len(cells)}: {cell.name}", err=True)
+            click.echo(f"Cell       {number} of {len(cells)}: {cell.name}", err=True)
             try:
                 if run := sweep.run(cell):
                     with training_bar(run) as bar:
@@ -111,7 +113,9 @@ def _complete(sweep: "Sweep", cells: Sequence["Cell"]) -> None:
                 sweep.score(cell, progress)
 
 
-def _report(sweep: "Sweep", studies: Sequence["Study"], repeats: Sequence["Cell"], *, as_json: bool) -> None:
+def _report(
+    sweep: "Sweep", studies: Sequence["Study"], repeats: Sequence["Cell"], untrained: float, *, as_json: bool
+) -> None:
     """Print every study's table, or all figures as JSON, and draw its plot into the sweep's folder."""
     from rich.console import Console
     from rich.table import Table
@@ -122,17 +126,18 @@ def _report(sweep: "Sweep", studies: Sequence["Study"], repeats: Sequence["Cell"
     for study in studies:
         path = sweep.folder / f"{study.name}.png"
         draw(study, sweep.result, path, baseline=chance)
-        click.echo(f"Plot     {path}", err=True)
+        click.echo(f"Plot       {path}", err=True)
     if as_json:
         import json
 
-        click.echo(json.dumps(as_dictionary(studies, sweep.result, baseline=chance), indent=2))
+        click.echo(json.dumps(as_dictionary(studies, sweep.result, baseline=chance, untrained=untrained), indent=2))
         return
     for study in studies:
         table = Table(study.axis, *COLUMNS, title=study.name)
         for row in rows(study, sweep.result):
             table.add_row(*row)
         Console().print(table)
-        click.echo(f"Papers   {study.paper}", err=True)
+        click.echo(f"Papers     {study.paper}", err=True)
+    click.echo(f"Untrained  {untrained:.3f} kNN accuracy before the first step", err=True)
     if chance:
-        click.echo(f"Spread   baseline, {chance.runs} seeds: {chance.mean:.3f} ± {chance.deviation:.3f}", err=True)
+        click.echo(f"Spread     baseline, {chance.runs} seeds: {chance.mean:.3f} ± {chance.deviation:.3f}", err=True)

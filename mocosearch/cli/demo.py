@@ -45,7 +45,7 @@ def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bo
                 on_measuring=lambda: click.echo("Measuring how long a step takes ...", err=True),
             )
         print_plan(run, "the demo's")
-        untrained = demo.save_untrained(run, folder / "untrained")
+        run.save_untrained(folder / "untrained")
         with stop_on_signals("Stopping at the end of this step") as stop, training_bar(run) as bar:
             try:
                 run.train(on_step=bar.step, on_health=bar.health, stop=stop)
@@ -54,7 +54,7 @@ def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bo
         with counting("Indexing") as on_count:
             library = demo.index(run, folder / "index", progress=lambda p: on_count(p.done, p.total))
         with library:
-            _print(demo.score(library, untrained, labelled=photos is None))
+            _print(demo.score(library, folder / "untrained", labelled=photos is None))
             if keep:
                 click.echo(f"Kept in {folder}: run/ (encoder), index/, untrained/", err=True)
             if not no_serve:

@@ -168,6 +168,11 @@ class Run:
         """Write the method's query encoder as it is after `steps` steps."""
         save_encoder(folder, method.query_encoder.state_dict(), self._card(steps), preprocessing_of(self.recipe))
 
+    def save_untrained(self, folder: Path) -> None:
+        """Write the encoder as it is before the first step, to compare with."""
+        method = build_method(self.recipe, torch.device("cpu"), photos=self.photos, init=self.init)
+        self.save_encoder(method, folder, steps=0)
+
     def _encoder(self, method: Method, *, steps: int) -> Encoder:
         """Return a copy of the query encoder as it is after `steps` steps, without its head."""
         backbone = copy.deepcopy(method.query_encoder.backbone)

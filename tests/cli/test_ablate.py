@@ -42,6 +42,7 @@ def test_a_killed_ablation_goes_on_and_never_trains_a_cell_twice(mocosearch: Moc
     assert list(momentum) == ["0", "0.9", "0.99", "0.999", "0.9999"]
     assert all(0 <= figures["knn_accuracy"] <= 1 and figures["chance"] == 0.5 for figures in momentum.values())
     assert json.loads(out)["baseline"]["runs"] == 2
+    assert 0 < json.loads(out)["untrained"] <= 1
     assert {path: path.stat().st_mtime_ns for path in done} == stamps
     steps = json.loads((tmp_path / "ablation" / "ablation.json").read_text())["steps"]
     for cell in ("momentum=0.0", "momentum=0.9", "baseline", "seed=1", "momentum=0.9999"):
