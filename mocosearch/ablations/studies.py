@@ -103,7 +103,7 @@ def _dictionary(baseline: Baseline) -> Study:
     shared = baseline.recipe.method.model_dump(include={"head", "feature_dim", "temperature", "batch_norm_groups"})
     bank, end_to_end = load_recipe("memory_bank").method, load_recipe("end_to_end").method
     cells = []
-    for length in (baseline.recipe.batch, negatives(baseline.recipe)):
+    for length in dict.fromkeys((baseline.recipe.batch, negatives(baseline.recipe))):
         section = bank.model_dump() | shared | {"negatives": length}
         cells.append((f"queue, K {length:,}", baseline.cell({"method.queue": length})))
         cells.append((f"memory bank, K {length:,}", baseline.cell({"method": section})))

@@ -6,8 +6,11 @@ cells/NAME/      a training run each; `result.json` once it is scored, its check
 """
 
 import json
+import os
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
+from hashlib import blake2b
 from math import ceil
 from pathlib import Path
 from statistics import fmean
@@ -26,6 +29,7 @@ from mocosearch.training.prepare import CountCallback, new_run, resumed_run
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFolder
 from mocosearch_index.atomic import atomic_write
+from mocosearch_index.paths import shown
 
 PROBE_PHOTOS = 2000  # that a cell is scored on, at most
 _UNTRAINED = "untrained"
@@ -41,6 +45,8 @@ class Facts(BaseModel):
     asked: Recipe
     recipe: Recipe  # the same, fitted to the photos: the baseline
     photos: int
+    photos_digest: str  # of the list that every cell trains on
+    probe_digest: str  # of the photos that every cell is scored on, and their classes
     minutes: float
     steps: int  # of every cell
 
@@ -86,28 +92,39 @@ class Sweep:
         """
         if not isinstance(recipe.method, MocoSection):
             raise BadRecipe(f"Ablations depart from MoCo, not from {recipe.method.name}: take another --recipe.")
-        path = folder / "ablation.json"
+        path, probe = folder / "ablation.json", probe.thinned(PROBE_PHOTOS)
         if path.exists():
             facts = _read(path)
             if (facts.root, facts.asked, facts.minutes) != (str(root.absolute()), recipe, minutes):
                 raise BadSweep(
-                    f"{folder} holds an ablation of other photos, another recipe or other minutes ({facts.root}, "
-                    f"{facts.minutes:g} minutes): give the same to go on with it, or another --out."
+                    f"{folder} holds an ablation of other photos, another recipe or other minutes "
+                    f"({shown(Path(facts.root))}, {facts.minutes:g} minutes): give the same, or another --out."
                 )
+            if facts.probe_digest != _digest_of_probe(probe):
+                raise BadSweep(f"{folder} holds an ablation that was scored on other photos: name another --out.")
         else:
-            first = _cell_folder(folder, BASELINE)
-            run = new_run(root, recipe, recipe_name=BASELINE, folder=first, minutes=minutes, on_photo=on_photo)
+            run = new_run(
+                root,
+                recipe,
+                recipe_name=BASELINE,
+                folder=_cell_folder(folder, BASELINE),
+                minutes=minutes,
+                on_photo=on_photo,
+            )
+            run.save_untrained(folder / _UNTRAINED)
             facts = Facts(
                 root=str(run.root),
                 asked=recipe,
                 recipe=run.recipe,
                 photos=run.photos,
+                photos_digest=_digest_of_run(run),
+                probe_digest=_digest_of_probe(probe),
                 minutes=minutes,
                 steps=run.total_steps,
             )
-            run.save_untrained(folder / _UNTRAINED)
-            atomic_write(path, facts.model_dump_json(indent=1).encode())
-        return cls(folder, facts, probe.thinned(PROBE_PHOTOS))
+            # Not model_dump_json, which takes no path that is not UTF-8.
+            atomic_write(path, json.dumps(facts.model_dump(), indent=1).encode())
+        return cls(folder, facts, probe)
 
     def run(self, cell: Cell) -> Run | None:
         """Return the training run of a cell, from where it was stopped if it was; None once it is trained."""
@@ -116,7 +133,7 @@ class Sweep:
             return None
         if any(folder.checkpoints.glob("step-*.pt")):
             return resumed_run(folder.path)
-        return new_run(
+        run = new_run(
             Path(self.facts.root),
             cell.recipe,
             recipe_name=cell.name,
@@ -124,11 +141,19 @@ class Sweep:
             minutes=None,
             steps=self.facts.steps,
         )
+        if _digest_of_run(run) != self.facts.photos_digest:
+            raise BadSweep(
+                f"The photos in {shown(run.root)} are not those that the ablation began with: put them back, or name "
+                "another --out."
+            )
+        return run
 
     def result(self, cell: Cell) -> CellResult | None:
-        """Return the figures of a cell that was scored."""
-        path = _result_file(self.folder, cell)
-        return CellResult.model_validate_json(path.read_bytes()) if path.exists() else None
+        """Return the figures of a cell that was scored; None also where they are damaged: it is scored again."""
+        try:
+            return CellResult.model_validate_json(_result_file(self.folder, cell).read_bytes())
+        except (FileNotFoundError, ValidationError):
+            return None
 
     def untrained_accuracy(self, progress: CountCallback = lambda done, total: None) -> float:
         """Return the kNN accuracy of the untrained encoder, which training should exceed; measured once."""
@@ -164,10 +189,23 @@ class Sweep:
 
 def _read(path: Path) -> Facts:
     try:
-        return Facts.model_validate_json(path.read_bytes())
-    except ValidationError as error:
-        problem = error.errors()[0]["msg"]
+        return Facts.model_validate(json.loads(path.read_bytes()))
+    except ValueError as error:  # pydantic's and json's
+        problem = str(error).splitlines()[0]
         raise BadSweep(f"{path} is damaged ({problem}): name another --out, or delete the folder.") from None
+
+
+def _digest_of_run(run: Run) -> str:
+    return _digest((photo.stamp.path, photo.stamp.size, photo.stamp.mtime_ns) for photo in run.batches.photos)
+
+
+def _digest_of_probe(probe: LabelledPhotos) -> str:
+    relative = (os.fsencode(path.relative_to(probe.root)) for path in probe.paths)
+    return _digest(zip(relative, probe.labels.tolist(), strict=True))
+
+
+def _digest(items: Iterable[object]) -> str:
+    return blake2b(repr(list(items)).encode(), digest_size=16).hexdigest()
 
 
 def _cell_folder(folder: Path, name: str) -> Path:

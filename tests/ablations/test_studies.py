@@ -58,6 +58,11 @@ def test_dictionaries_share_head_temperature_and_everything_around_them(baseline
         assert (recipe.method.head, recipe.method.temperature) == ("mlp", 0.1)
 
 
+def test_a_dictionary_is_compared_once_where_the_queue_is_as_long_as_the_batch() -> None:
+    small = Baseline(load_recipe("demo", ["batch=8", "method.queue=8"]), photos=20)
+    assert list(settings(small, "dictionary")) == ["queue, K 8", "memory bank, K 8", "end-to-end, K 7"]
+
+
 def test_recipe_goes_from_v1_to_v2_one_change_at_a_time(baseline: Baseline) -> None:
     recipes = list(settings(baseline, "recipe").values())
     v1, v2 = load_recipe("moco_v1"), load_recipe("moco_v2")

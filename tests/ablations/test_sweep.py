@@ -1,10 +1,13 @@
 """A sweep's folder is of one baseline, and says so."""
 
+import json
+import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mocosearch.ablations import Sweep
+from mocosearch.ablations import Baseline, Sweep
 from mocosearch.errors import BadRecipe, BadSweep
 from mocosearch.evaluation.labelled import LabelledPhotos, find_labelled
 from mocosearch.recipes import Recipe, load_recipe
@@ -46,6 +49,44 @@ def test_a_damaged_sweep_is_an_error(labelled: LabelledPhotos) -> None:
     (folder / "ablation.json").write_bytes(content[: len(content) // 2])
     with pytest.raises(BadSweep, match="damaged"):
         open_sweep(labelled, load_tiny_recipe())
+
+
+def test_another_probe_is_never_mixed_in(labelled: LabelledPhotos) -> None:
+    sweep = open_sweep(labelled, load_tiny_recipe())
+    with pytest.raises(BadSweep, match="scored on other photos"):
+        Sweep.open(sweep.folder, labelled.root, load_tiny_recipe(), minutes=0.01, probe=labelled.thinned(20))
+
+
+def test_a_cell_is_never_trained_on_other_photos_than_the_first(labelled: LabelledPhotos) -> None:
+    sweep = open_sweep(labelled, load_tiny_recipe())
+    baseline = Baseline(sweep.facts.recipe, sweep.facts.photos)
+    (labelled.root / "b" / "new.png").write_bytes(labelled.paths[0].read_bytes())
+    with pytest.raises(BadSweep, match="put them back"):
+        sweep.run(baseline.cell({"method.momentum": 0.5}))
+
+
+def test_a_cell_is_scored_by_its_last_steps_and_again_when_its_result_is_damaged(labelled: LabelledPhotos) -> None:
+    sweep = open_sweep(labelled, load_tiny_recipe())
+    sweep = replace(sweep, facts=sweep.facts.model_copy(update={"steps": 5}))
+    cell = Baseline(sweep.facts.recipe, sweep.facts.photos).cell({"method.momentum": 0.5})
+    run = sweep.run(cell)
+    assert run is not None
+    run.train(on_step=lambda report: None)
+    assert sweep.run(cell) is None
+    result = sweep.score(cell)
+    steps = [json.loads(line) for line in (run.folder.metrics).read_text().splitlines()]
+    assert (len(steps), result.loss, result.contrastive_accuracy) == (5, steps[-1]["loss"], steps[-1]["accuracy"])
+    path = sweep.folder / "cells" / cell.name / "result.json"
+    path.write_text("{")
+    assert sweep.result(cell) is None
+    assert sweep.score(cell) == sweep.result(cell) == result
+
+
+def test_a_folder_whose_name_is_not_utf8_can_be_studied(labelled: LabelledPhotos) -> None:
+    odd = labelled.root.with_name(os.fsdecode(b"od\xffd"))
+    labelled.root.rename(odd)
+    labelled = find_labelled(odd)
+    assert open_sweep(labelled, load_tiny_recipe()).facts == open_sweep(labelled, load_tiny_recipe()).facts
 
 
 def test_the_baseline_is_moco(labelled: LabelledPhotos) -> None:
