@@ -88,6 +88,7 @@ class Pack:
             self._lock,
             ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool,
         ):
+            self._forget_lost_pixels()
             known: list[FileStamp] = []
             while chunk := list(islice(stamps, _PHOTOS_A_COMMIT)):
                 self._commit(root, [stamp for stamp in chunk if not self._is_current(stamp)], pool)
@@ -103,17 +104,20 @@ class Pack:
         """Map the pixels of all photos, one flat read-only array."""
         return map_pixels(self.pixels_path)
 
+    def _forget_lost_pixels(self) -> None:
+        """Forget photos whose pixels are not there, before others' are written in their place: a file was cut off."""
+        size = self.pixels_path.stat().st_size
+        with self._table:
+            self._table.execute("DELETE FROM photos WHERE start < 0 OR start + 3 * height * width > ?", (size,))
+
     def _is_current(self, stamp: FileStamp) -> bool:
         row = self._table.execute(
-            "SELECT size, mtime_ns, reason, decoder, start + 3 * height * width FROM photos WHERE path = ?",
-            (stamp.path,),
+            "SELECT size, mtime_ns, reason, decoder FROM photos WHERE path = ?", (stamp.path,)
         ).fetchone()
         if row is None or row[:2] != (stamp.size, stamp.mtime_ns):
             return False
-        reason, decoder, end = row[2:]
-        if reason is None:
-            return bool(end <= self.pixels_path.stat().st_size)  # else somebody deleted or cut off that file
-        return reason not in {CHANGED, *ALWAYS_RETRY} and bool(decoder == decoder_capabilities())
+        reason, decoder = row[2:]
+        return reason is None or (reason not in {CHANGED, *ALWAYS_RETRY} and decoder == decoder_capabilities())
 
     def _commit(self, root: Path, stamps: Sequence[FileStamp], pool: ThreadPoolExecutor) -> None:
         if not stamps:

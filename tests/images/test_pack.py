@@ -210,7 +210,7 @@ def test_after_a_kill_in_the_middle_of_giving_back_all_is_well(tmp_path: Path, p
     assert_holds(pack, packed, photos)
 
 
-@pytest.mark.parametrize("left", [0, PHOTO])
+@pytest.mark.parametrize("left", [0, PHOTO, 5 * PHOTO - 1])
 def test_a_file_of_pixels_that_was_deleted_or_cut_off_is_filled_again(tmp_path: Path, photos: Path, left: int) -> None:
     update(pack_at(tmp_path), photos)
     (pixels,) = (tmp_path / "pack").glob("pixels*")
@@ -219,6 +219,20 @@ def test_a_file_of_pixels_that_was_deleted_or_cut_off_is_filled_again(tmp_path: 
     packed, skipped = update(pack, photos)
     assert not skipped
     assert_holds(pack, packed, photos)
+
+
+def test_no_photo_gets_the_pixels_that_are_written_where_its_own_were_cut_off(tmp_path: Path) -> None:
+    for number in range(3):
+        write_photo(tmp_path / f"z{number}.png", seed=number)
+    pack = pack_at(tmp_path)
+    update(pack, tmp_path)
+    for number in range(130):  # more than are packed at once, and before the others
+        write_photo(tmp_path / f"a{number:03}.png", seed=100 + number)
+    update(pack, tmp_path)
+    os.truncate(pack.pixels_path, 0)
+    packed, skipped = update(pack, tmp_path)
+    assert not skipped
+    assert_holds(pack, packed, tmp_path)
 
 
 def test_a_full_disk_is_one_readable_error_and_leaves_what_was_committed(tmp_path: Path, photos: Path) -> None:
