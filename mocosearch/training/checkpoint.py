@@ -3,6 +3,7 @@
 import pickle
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile, ZipFile
 
 import torch
 
@@ -11,6 +12,18 @@ from mocosearch_index.atomic import atomic_path
 
 FORMAT = 1
 KEPT = 2
+# What reading damaged bytes raises, from the zip file down to the pickle in it.
+_DAMAGED = (
+    BadZipFile,
+    pickle.UnpicklingError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
 
 
 def save_checkpoint(folder: Path, *, step: int, method: dict[str, Any], optimizer: dict[str, Any]) -> Path:
@@ -36,15 +49,25 @@ def load_latest(folder: Path) -> dict[str, Any]:
         raise BadCheckpoint(f"{folder} holds no checkpoint to resume from; train without --resume to start anew.")
     path = found[-1]
     try:
-        state = torch.load(path, map_location="cpu", weights_only=True)
-    except (RuntimeError, pickle.UnpicklingError, EOFError, OSError, ValueError) as error:
+        state = _read(path)
+    except _DAMAGED as error:
         older = f"; delete it to resume from {found[-2].name}" if len(found) > 1 else ""
-        raise BadCheckpoint(f"The checkpoint {path} is damaged ({type(error).__name__}){older}.") from error
+        what = str(error) if isinstance(error, BadZipFile) else type(error).__name__
+        raise BadCheckpoint(f"The checkpoint {path} is damaged ({what}){older}.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BadCheckpoint(
             f"The checkpoint {path} was not written by this version of mocosearch; upgrade to resume it."
         )
     return state
+
+
+def _read(path: Path) -> Any:
+    """Read a checkpoint whose checksums are right; torch.load does not look at them."""
+    with ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise BadZipFile(f"wrong checksum of {damaged}")
+    return torch.load(path, map_location="cpu", weights_only=True)
 
 
 def checkpoints(folder: Path) -> list[Path]:

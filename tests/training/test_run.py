@@ -227,7 +227,9 @@ def test_resuming_what_cannot_be_resumed_is_an_error_and_changes_nothing(
         train(run, stop_after=4)
     checkpoint = max((started / "checkpoints").iterdir())
     whole = checkpoint.read_bytes()
-    for damaged in (b"", whole[: len(whole) // 2], b"\x00" * 1000):
+    middle = len(whole) // 2  # of a tensor
+    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 4]) + whole[middle + 4 :]
+    for damaged in (b"", whole[:middle], b"\x00" * 1000, flipped):
         checkpoint.write_bytes(damaged)
         with pytest.raises(BadCheckpoint, match="damaged"):
             train(resumed(started))
