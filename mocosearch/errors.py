@@ -15,6 +15,10 @@ class BadCheckpoint(MocosearchError):
     """A checkpoint or encoder file that is missing, damaged, or of a layout that is not known."""
 
 
+class DamagedPack(MocosearchError):
+    """The cache of downsized photos is damaged while others use it; it can be deleted."""
+
+
 class NoEncoder(MocosearchError):
     """No encoder was named and none is recorded."""
 

@@ -21,15 +21,19 @@ from typing import BinaryIO
 import numpy as np
 from filelock import FileLock
 
+from mocosearch.errors import DamagedPack
 from mocosearch.images.decode import ALWAYS_RETRY, Undecodable, decode, decoder_capabilities
 from mocosearch.images.in_use import InUse
 from mocosearch.images.packed import PackedPhoto, Pixels, map_pixels
-from mocosearch_index.atomic import disk_errors_named, disk_full, sync_folder
+from mocosearch_index.atomic import disk_errors_named, disk_full, not_writable, storage_failed, sync_folder
+from mocosearch_index.paths import shown
 from mocosearch_index.records import FileStamp
 
 LOCK = "lock"  # the name of the writers' lock
 CHANGED = "changed"  # the reason of a file that is no longer the one that was found
+_TABLE = "pack.sqlite"
 _PHOTOS_A_COMMIT = 128
+_COLUMNS = ("path", "size", "mtime_ns", "start", "height", "width", "reason", "detail", "decoder")
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS photos (
     path BLOB PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
@@ -52,19 +56,31 @@ class Pack:
     """The downsized copies of one folder's photos for one short side in pixels."""
 
     def __init__(self, folder: Path, *, short_side: int) -> None:
+        """Open the pack in `folder`, or begin one; a damaged one is begun anew, or DamagedPack if others use it."""
         self.folder = folder
         self.short_side = short_side
         with _errors_named(folder):
             self._use = InUse(folder)  # so no generation is replaced below
             self._lock = FileLock(folder / LOCK, thread_local=False)
             with self._lock:
-                self._table = sqlite3.connect(folder / "pack.sqlite")
-                self._table.execute(_SCHEMA)
+                self._table = self._open()
                 self.pixels_path.touch()
                 for stray in set(folder.glob("pixels*.u8")) - {
                     self.pixels_path
                 }:  # of a run killed while it replaced it
                     stray.unlink()
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            return _open_table(self.folder)
+        except DamagedPack:
+            with self._use.alone() as alone:
+                if not alone:
+                    raise
+                for name in (f"{_TABLE}*", "pixels*.u8"):
+                    for file in self.folder.glob(name):
+                        file.unlink()
+                return _open_table(self.folder)
 
     @property
     def pixels_path(self) -> Path:
@@ -134,7 +150,7 @@ class Pack:
                     rows.append((*known, file.tell(), *result.shape[:2], None, None, None))
                     file.write(result.tobytes())
         with self._table:
-            self._table.executemany(f"INSERT OR REPLACE INTO photos VALUES ({', '.join('?' * 9)})", rows)
+            self._table.executemany(f"INSERT OR REPLACE INTO photos VALUES ({', '.join('?' * len(_COLUMNS))})", rows)
 
     def _decode(self, top: bytes, stamp: FileStamp) -> Pixels | Undecodable:
         path = Path(os.fsdecode(os.path.join(top, stamp.path)))  # noqa: PTH118 - bytes
@@ -208,12 +224,40 @@ def _appending(path: Path) -> Iterator[BinaryIO]:
             raise
 
 
+def _open_table(folder: Path) -> sqlite3.Connection:
+    """Open the table of photos, or make it; raises DamagedPack unless it is whole and has just these columns."""
+    with _errors_named(folder):
+        table = sqlite3.connect(folder / _TABLE)
+        try:
+            table.execute(_SCHEMA)
+            columns = tuple(column[0] for column in table.execute("SELECT * FROM photos LIMIT 0").description)
+            if columns != _COLUMNS or table.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+                raise _damaged(folder)
+        except (sqlite3.DatabaseError, UnicodeDecodeError, DamagedPack):
+            table.close()
+            raise
+        return table
+
+
 @contextmanager
 def _errors_named(folder: Path) -> Iterator[None]:
     try:
         with disk_errors_named(folder):
             yield
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_FULL:
+    except UnicodeDecodeError as error:  # the text of an error of SQLite that quotes the damage
+        raise _damaged(folder) from error
+    except sqlite3.DatabaseError as error:
+        kind = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # none: a text that is not UTF-8
+        if kind == sqlite3.SQLITE_FULL:
             raise disk_full(folder) from error
+        if kind in {sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}:
+            raise not_writable(folder) from error
+        if kind == sqlite3.SQLITE_IOERR:
+            raise storage_failed(folder, str(error)) from error
+        if kind in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR}:  # ERROR: other columns
+            raise _damaged(folder) from error
         raise
+
+
+def _damaged(folder: Path) -> DamagedPack:
+    return DamagedPack(f"The cache of photos {shown(folder)} is damaged: end the runs that use it and delete the folder.")

@@ -1,14 +1,18 @@
 import os
+import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from mocosearch.errors import DamagedPack
 from mocosearch.images.pack import CHANGED, Pack, UnpackedPhoto
-from mocosearch.images.packed import PackedPhoto, images_of
+from mocosearch.images.packed import PackedPhoto, Pixels, images_of, map_pixels
 from mocosearch.images.walk import find_photos
 from mocosearch_index.errors import DiskFull
 
@@ -37,7 +41,11 @@ def pixels_size(folder: Path) -> int:
 
 
 def assert_holds(pack: Pack, packed: list[PackedPhoto], photos: Path) -> None:
-    for photo, image in zip(packed, images_of(pack.pixels(), packed), strict=True):
+    assert_pixels_hold(pack.pixels(), packed, photos)
+
+
+def assert_pixels_hold(pixels: Pixels, packed: list[PackedPhoto], photos: Path) -> None:
+    for photo, image in zip(packed, images_of(pixels, packed), strict=True):
         with Image.open(photos / os.fsdecode(photo.stamp.path)) as original:
             assert np.array_equal(image, np.asarray(original))
 
@@ -233,6 +241,45 @@ def test_no_photo_gets_the_pixels_that_are_written_where_its_own_were_cut_off(tm
     packed, skipped = update(pack, tmp_path)
     assert not skipped
     assert_holds(pack, packed, tmp_path)
+
+
+def other_columns(table: Path) -> None:
+    table.unlink()
+    with closing(sqlite3.connect(table)) as connection:
+        connection.execute("CREATE TABLE photos (path BLOB PRIMARY KEY, size INTEGER, mtime_ns INTEGER)")
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "overwritten": lambda table: table.write_bytes(b"hello" * 1000),
+    "cut off": lambda table: os.truncate(table, 4096),
+    "cut off in a page": lambda table: os.truncate(table, 6000),
+    "overwritten behind the schema": lambda table: table.write_bytes(table.read_bytes()[:4096] + b"x" * 8192),
+    "other columns": other_columns,
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES.keys())
+def test_a_damaged_pack_is_begun_anew(tmp_path: Path, photos: Path, damage: Callable[[Path], object]) -> None:
+    pack = pack_at(tmp_path)
+    update(pack, photos)
+    pack.close()
+    damage(tmp_path / "pack" / "pack.sqlite")
+    pack = pack_at(tmp_path)
+    packed, skipped = update(pack, photos)
+    assert not skipped
+    assert_holds(pack, packed, photos)
+    assert pixels_size(tmp_path) == 5 * PHOTO
+
+
+def test_a_damaged_pack_that_others_use_is_named_and_left_to_them(tmp_path: Path, photos: Path) -> None:
+    using = pack_at(tmp_path)
+    packed, _ = update(using, photos)
+    DAMAGES["overwritten"](tmp_path / "pack" / "pack.sqlite")
+    for refused in (lambda: pack_at(tmp_path), lambda: update(using, photos)):
+        with pytest.raises(DamagedPack, match=f"'{tmp_path / 'pack'}' is damaged.*delete the folder") as caught:
+            refused()
+        assert "\n" not in str(caught.value)
+    assert_pixels_hold(map_pixels(tmp_path / "pack" / "pixels-0.u8"), packed, photos)
 
 
 def test_a_full_disk_is_one_readable_error_and_leaves_what_was_committed(tmp_path: Path, photos: Path) -> None:
