@@ -38,32 +38,36 @@ class InUse:
 
 
 def _opened(folder: Path) -> int:
+    folder.parent.mkdir(parents=True, exist_ok=True)
     while True:
-        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            folder.mkdir()
         with suppress(FileNotFoundError):  # somebody removes the folder right now
-            descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o666)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_SH)
-                if os.path.samestat(os.fstat(descriptor), (folder / _NAME).stat()):
-                    return descriptor
-            except FileNotFoundError:
-                pass
-            os.close(descriptor)
+            return _locked(folder, fcntl.LOCK_SH)
+
+
+def _locked(folder: Path, how: int) -> int:
+    """Open and lock the file in the folder; raises FileNotFoundError if the folder goes away meanwhile."""
+    descriptor = os.open(folder / _NAME, os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, how)
+        if not os.path.samestat(os.fstat(descriptor), (folder / _NAME).stat()):
+            raise FileNotFoundError
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 @contextmanager
 def unused(folder: Path) -> Iterator[bool]:
-    """Yield whether nobody uses the folder, and keep it so for a while."""
+    """Yield whether nobody uses the folder, and keep it so for a while; False as well if it is gone."""
     try:
-        descriptor = os.open(folder / _NAME, os.O_RDWR)
-    except FileNotFoundError:  # of an older version, or half removed
-        yield True
+        descriptor = _locked(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, FileNotFoundError):
+        yield False
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        yield False
-    else:
         yield True
     finally:
         os.close(descriptor)

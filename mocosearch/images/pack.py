@@ -260,4 +260,6 @@ def _errors_named(folder: Path) -> Iterator[None]:
 
 
 def _damaged(folder: Path) -> DamagedPack:
-    return DamagedPack(f"The cache of photos {shown(folder)} is damaged: end the runs that use it and delete the folder.")
+    return DamagedPack(
+        f"The cache of photos {shown(folder)} is damaged: end the runs that use it and delete the folder."
+    )

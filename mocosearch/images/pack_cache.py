@@ -1,6 +1,8 @@
-"""The folder of all packs, and its bound."""
+"""The folder of all packs, and its bound; other processes may use, make and remove packs meanwhile."""
 
+import secrets
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,11 +23,12 @@ def drop_unused_packs(packs: Path, *, limit: int = PACKS_LIMIT) -> None:
     with disk_errors_named(packs):
         for rest in packs.glob(f"{_DROPPED}*"):  # of a process that was killed while it removed it
             shutil.rmtree(rest, ignore_errors=True)
-        sizes = {folder: _bytes_of(folder) for folder in packs.iterdir() if folder.is_dir()}
+        folders = [path for path in packs.iterdir() if path.is_dir() and not path.name.startswith(_DROPPED)]
+        sizes = {folder: _bytes_of(folder) for folder in folders}
         for folder in sorted(sizes, key=last_used):
             if sum(sizes.values()) <= limit:
                 return
-            if _drop(folder):
+            if _drop(folder) or not folder.exists():  # another process was faster
                 del sizes[folder]
 
 
@@ -35,12 +38,17 @@ def _drop(folder: Path) -> bool:
         with FileLock(folder / LOCK, timeout=0), unused(folder) as is_unused:
             if not is_unused:
                 return False
-            dropped = folder.rename(folder.with_name(_DROPPED + folder.name))
-    except Timeout:
+            dropped = folder.rename(folder.with_name(f"{_DROPPED}{secrets.token_hex(4)}-{folder.name}"))
+    except (Timeout, FileNotFoundError, FileExistsError):  # the lock is taken, or the folder goes away
         return False
-    shutil.rmtree(dropped)
+    shutil.rmtree(dropped, ignore_errors=True)  # another process may be at it
     return True
 
 
 def _bytes_of(folder: Path) -> int:
-    return sum(file.stat().st_size for file in folder.iterdir())
+    size = 0
+    with suppress(FileNotFoundError):  # it goes away
+        for file in folder.iterdir():
+            with suppress(FileNotFoundError):  # such as the journal of a table
+                size += file.stat().st_size
+    return size

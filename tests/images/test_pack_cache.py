@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 from mocosearch.images.pack import Pack
 from mocosearch.images.pack_cache import drop_unused_packs
 
@@ -65,3 +67,46 @@ def test_what_a_killed_removal_left_is_removed(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "a", tmp_path / "dropped-b")
     drop_unused_packs(tmp_path, limit=1 << 20)
     assert names(tmp_path) == ["a"]
+
+
+REMOVING = """
+import sys, time
+from pathlib import Path
+from mocosearch.images.pack import Pack
+from mocosearch.images.pack_cache import drop_unused_packs
+packs, end = Path(sys.argv[1]), time.monotonic() + 2
+while time.monotonic() < end:
+    for name in "ab":
+        Pack(packs / name, short_side=8).close()
+    drop_unused_packs(packs, limit=0)
+"""
+PACKING = """
+import sys, time
+from pathlib import Path
+from mocosearch.images.pack import Pack
+from mocosearch.images.walk import find_photos
+packs, photos, end = Path(sys.argv[1]), Path(sys.argv[2]), time.monotonic() + 2
+while time.monotonic() < end:
+    for name in "abc":
+        pack = Pack(packs / name, short_side=8)
+        packed, skipped = pack.update(photos, find_photos(photos))
+        assert len(packed) == 3 and not skipped
+        assert len(pack.pixels()) == 3 * 3 * 8 * 8
+        pack.close()
+"""
+
+
+def test_processes_that_remove_and_use_the_same_packs_do_not_disturb_each_other(tmp_path: Path) -> None:
+    packs, photos = tmp_path / "packs", tmp_path / "photos"
+    photos.mkdir()
+    for number in range(3):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(photos / f"{number}.png")
+    processes = [
+        subprocess.Popen([sys.executable, "-c", code, packs, photos], stderr=subprocess.PIPE, text=True)
+        for code in (REMOVING, REMOVING, PACKING)
+    ]
+    for process in processes:
+        _, said = process.communicate()
+        assert process.returncode == 0, said
+    drop_unused_packs(packs, limit=0)
+    assert names(packs) == []
