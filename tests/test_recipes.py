@@ -57,6 +57,24 @@ def test_overrides_change_one_key_each() -> None:
         ("views.scale=[0.9, 0.2]", "views.scale"),
         ("views.scale=[0, 1]", "views.scale"),
         ("optimizer.lr=[", "not YAML"),
+        ("optimizer.lr=" + 5000 * "[", "not YAML"),
+        ("seed=" + 5000 * "9", "not YAML"),
+        ("seed=2001-99-99", "not YAML"),
+        ("seed=!!int ''", "not YAML"),
+        ("seed=!!bool x", "not YAML"),
+        ("seed=!!timestamp x", "not YAML"),
+        ("seed=0x" + 5000 * "f", "'seed'.*not a number with hundreds of digits"),
+        ("seed=9223372036854775808", "'seed': input should be less than 9223372036854775808"),
+        ("seed=-9223372036854775809", "'seed': input should be greater than or equal to"),
+        ("optimizer.momentum=1.0", "'optimizer.momentum': input should be less than 1"),
+        ("optimizer.weight_decay=.inf", "'optimizer.weight_decay': input should be a finite number"),
+        ("optimizer.lr=.nan", "'optimizer.lr'"),
+        ("views.blur.sigma=[0.1, .inf]", "'views.blur.sigma.1': input should be a finite number"),
+        ("views.color_jitter.brightness=.inf", "'views.color_jitter.brightness': input should be a finite number"),
+        ("method.feature_dim=65537", "'method.feature_dim': input should be less than or equal to 65536"),
+        ("views.crop=4097", "'views.crop': input should be less than or equal to 4096"),
+        ("encoder_input.resize=4097", "'encoder_input.resize': input should be less than or equal to 4096"),
+        ("encoder_input.crop=4097", "'encoder_input.crop': input should be less than or equal to 4096"),
         ("encoder_input.crop=300", "'encoder_input': value error, the crop of 300 pixels should not be larger than"),
     ],
 )
@@ -64,6 +82,29 @@ def test_what_makes_no_sense_is_refused_in_one_line(override: str, message: str)
     with pytest.raises(BadRecipe, match=message) as caught:
         load_recipe("moco_v2", [override])
     assert "\n" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("method: moco\n", "'method': input should be a section with keys, not 'moco'"),
+        ("method:\n", "'method': input should be a section with keys, not None"),
+        (5000 * "[", "is not YAML"),
+        ("seed: 2001-99-99\n", "is not YAML"),
+    ],
+)
+def test_a_file_of_another_shape_is_refused_in_one_line(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(BadRecipe, match=message) as caught:
+        load_recipe(str(path), ["method.queue=3"])
+    assert "\n" not in str(caught.value)
+
+
+def test_seeds_reach_as_far_as_64_bits() -> None:
+    for seed in (-(2**63), 2**63 - 1):
+        assert load_recipe("demo", [f"seed={seed}"]).seed == seed
 
 
 def test_a_file_with_a_mistyped_key_names_the_nearest_known_one(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Recipe files: one YAML file a recipe in configs/, `key=value` overrides, and what is wrong said in one line."""
 
 import difflib
+import reprlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,16 @@ from mocosearch.recipes.schema import MethodSection, Recipe
 _METHODS: dict[str, type[BaseModel]] = {
     section.model_fields["name"].annotation.__args__[0]: section for section in MethodSection.__args__
 }
+# what the parser raises: for a text, and for one that looks like a number, a date or a tag and is none
+_NOT_YAML = (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+
+
+class _Brief(reprlib.Repr):
+    def repr_int(self, number: int, level: int) -> str:  # Python refuses to write very large ones
+        return super().repr_int(number, level) if number.bit_length() < 1000 else "a number with hundreds of digits"
+
+
+_brief = _Brief().repr
 
 
 def recipe_folder() -> Path:
@@ -46,7 +57,7 @@ def load_recipe(name: str, overrides: Sequence[str] = ()) -> Recipe:
     """
     try:
         content = yaml.safe_load(recipe_text(name))
-    except yaml.YAMLError as error:
+    except _NOT_YAML as error:
         raise BadRecipe(f"The recipe {name} is not YAML: {' '.join(str(error).split())}.") from None
     if not isinstance(content, dict):
         raise BadRecipe(f"The recipe {name} has no sections: expected sections such as 'backbone:' and 'method:'.")
@@ -70,7 +81,7 @@ def validate_recipe(content: dict[str, Any]) -> Recipe:
                 f"The recipe lacks '{key}'; `mocosearch train --recipe NAME` starts from a whole one."
             ) from None
         raise BadRecipe(
-            f"Recipe key '{key}': {problem['msg'][0].lower()}{problem['msg'][1:]}, not {problem['input']!r}."
+            f"Recipe key '{key}': {problem['msg'][0].lower()}{problem['msg'][1:]}, not {_brief(problem['input'])}."
         ) from None
 
 
@@ -78,7 +89,7 @@ def known_keys(content: dict[str, Any]) -> Iterator[str]:
     """Yield every key that a recipe with this method can have, in dotted form."""
     method = content.get("method")
     name = method.get("name") if isinstance(method, dict) else None
-    yield from _keys(Recipe, "", _METHODS.get(str(name), _METHODS["moco"]))
+    yield from _keys(Recipe, "", _METHODS.get(name if isinstance(name, str) else "moco", _METHODS["moco"]))
 
 
 def _keys(section: type[BaseModel], prefix: str, method: type[BaseModel]) -> Iterator[str]:
@@ -93,17 +104,19 @@ def _keys(section: type[BaseModel], prefix: str, method: type[BaseModel]) -> Ite
 def _apply(content: dict[str, Any], override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals:
-        raise BadRecipe(f"'{override}' is not of the form key=value, such as optimizer.lr=0.03.")
+        raise BadRecipe(f"{_brief(override)} is not of the form key=value, such as optimizer.lr=0.03.")
     known = list(known_keys(content))
     if key not in known:
         raise BadRecipe(f"Unknown recipe key '{key}'{_nearest(key, known)}.")
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError:
-        raise BadRecipe(f"The value of '{override}' is not YAML, such as 0.03, true or [0.2, 1.0].") from None
+    except _NOT_YAML:
+        raise BadRecipe(f"The value of {_brief(override)} is not YAML, such as 0.03, true or [0.2, 1.0].") from None
     *sections, last = key.split(".")
     for section in sections:
         content = content.setdefault(section, {})
+        if not isinstance(content, dict):
+            raise BadRecipe(f"Recipe key '{section}': input should be a section with keys, not {_brief(content)}.")
     content[last] = value
 
 

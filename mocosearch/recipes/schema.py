@@ -8,6 +8,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 Strength = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
 Length = Annotated[int, Field(ge=1)]
+Side = Annotated[int, Field(ge=8, le=4096)]  # pixels
 
 
 def _rising(pair: tuple[float, float]) -> tuple[float, float]:
@@ -17,9 +18,9 @@ def _rising(pair: tuple[float, float]) -> tuple[float, float]:
 
 
 class Section(BaseModel):
-    """A part of a recipe: immutable, no unknown keys."""
+    """A part of a recipe: immutable, no unknown keys, finite numbers."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class BackboneSection(Section):
@@ -34,7 +35,7 @@ class ContrastiveSection(Section):
 
     size_key: ClassVar[str | None] = None  # the key that says how many negatives a query meets, if one does
     head: Literal["linear", "mlp"]
-    feature_dim: Length
+    feature_dim: int = Field(ge=1, le=65536)
     temperature: PositiveFloat
     batch_norm_groups: Length
 
@@ -88,7 +89,7 @@ class BlurSection(Section):
 class ViewsSection(Section):
     """The augmentation that makes two views of an image; `order` is the order of application after the crop."""
 
-    crop: int = Field(ge=8)
+    crop: Side
     scale: Annotated[tuple[Share, Share], AfterValidator(_rising)]
     order: tuple[Literal["color_jitter", "grayscale", "blur"], ...]
     color_jitter: JitterSection
@@ -103,7 +104,7 @@ class OptimizerSection(Section):
     name: Literal["sgd", "adamw"]
     lr: float = Field(gt=0)
     lr_batch: int = Field(ge=1)
-    momentum: Probability = 0.9
+    momentum: float = Field(default=0.9, ge=0, lt=1)
     weight_decay: Strength
 
 
@@ -119,8 +120,8 @@ class ScheduleSection(Section):
 class EncoderInputSection(Section):
     """How the finished encoder sees a photo: short side resized to `resize`, then a center crop of `crop` pixels."""
 
-    resize: int = Field(ge=8)
-    crop: int = Field(ge=8)
+    resize: Side
+    crop: Side
 
     @model_validator(mode="after")
     def _crop_fits(self) -> Self:
@@ -138,5 +139,5 @@ class Recipe(Section):
     optimizer: OptimizerSection
     schedule: ScheduleSection
     batch: int = Field(ge=2)
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     encoder_input: EncoderInputSection
