@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import click
 
 from mocosearch import __version__
+from mocosearch.cli.lasting_stderr import lasting_stderr
 from mocosearch_index.errors import MocosearchError
 
 # Commands in the order in which a newcomer needs them; each lives in the module of the same name.
@@ -68,5 +69,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def fail(message: str, exit_code: int) -> None:
     """Print one line on stderr and exit."""
-    click.secho(message, fg="red", err=True)
+    with lasting_stderr():
+        click.secho(message, fg="red", err=True)
     sys.exit(exit_code)

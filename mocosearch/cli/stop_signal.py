@@ -7,6 +7,8 @@ from types import FrameType
 
 import click
 
+from mocosearch.cli.lasting_stderr import lasting_stderr
+
 
 @contextmanager
 def stop_on_signals(message: str, *, patient: bool = False, quiet: bool = False) -> Iterator[Callable[[], bool]]:
@@ -18,11 +20,12 @@ def stop_on_signals(message: str, *, patient: bool = False, quiet: bool = False)
 
     def ask(number: int, frame: FrameType | None) -> None:
         nonlocal asked
-        if asked and not patient:
+        if asked and not patient and number != signal.SIGHUP:  # which a shell and the system both send
             raise KeyboardInterrupt
-        if not asked and not quiet:
-            click.echo(f"\n{message}{'' if patient else ' (once more to stop at once)'}", err=True)
-        asked = True
+        first, asked = not asked, True
+        if first and not quiet:
+            with lasting_stderr():
+                click.echo(f"\n{message}{'' if patient else ' (once more to stop at once)'}", err=True)
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:

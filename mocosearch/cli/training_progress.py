@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.lasting_stderr import lasting_stderr
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -92,9 +94,14 @@ def training_bar(run: "Run", *, quiet: bool = False) -> Iterator["TrainingBar"]:
 
     columns = (BarColumn(40), MofNCompleteColumn(), TextColumn("steps, left"), TimeRemainingColumn())
     terminal = sys.stderr.isatty() and not quiet
-    with BarOverFigures(*columns, console=Console(stderr=True), disable=not terminal) as progress:
-        progress.add_task("", total=run.total_steps, figures="")
+    progress = BarOverFigures(*columns, console=Console(stderr=True), disable=not terminal)
+    progress.add_task("", total=run.total_steps, figures="")
+    progress.start()
+    try:
         yield TrainingBar(run, progress if terminal else None, quiet=quiet)
+    finally:
+        with lasting_stderr():
+            progress.stop()
 
 
 class TrainingBar:
@@ -115,7 +122,8 @@ class TrainingBar:
         if self._progress:
             self._progress.update(self._progress.task_ids[0], completed=report.step, figures=text)
         elif not self._quiet and (monotonic() - self._last_line > _SECONDS_A_LINE or self._is_last(report)):
-            click.echo(f"step {report.step:,} of {self._run.total_steps:,}  {text}", err=True)
+            with lasting_stderr():
+                click.echo(f"step {report.step:,} of {self._run.total_steps:,}  {text}", err=True)
             self._last_line = monotonic()
 
     def health(self, report: "HealthReport") -> None:
@@ -130,9 +138,11 @@ class TrainingBar:
         if self._progress:  # click would write into the bar
             from rich.text import Text
 
-            self._progress.console.print(Text(text, style="bold red"), soft_wrap=True)
+            with lasting_stderr():
+                self._progress.console.print(Text(text, style="bold red"), soft_wrap=True)
         elif not self._quiet:
-            click.echo(text, err=True)
+            with lasting_stderr():
+                click.echo(text, err=True)
 
     def _is_last(self, report: "StepReport") -> bool:
         return report.step == self._run.total_steps

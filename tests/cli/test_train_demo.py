@@ -1,9 +1,13 @@
 """`train` and `demo` as a person meets them: real processes, real signals, a folder of one's own."""
 
 import json
+import os
+import pty
 import signal
 import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -75,6 +79,28 @@ def test_ctrl_c_saves_and_resume_goes_on(mocosearch: Mocosearch, tmp_path: Path)
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == list(range(1, done + 3))
     _, err = mocosearch("train", "--resume", "--out", "run", code=1)
     assert "is finished; its encoder is" in last_line(err)
+
+
+def test_a_closed_terminal_saves_too(mocosearch: Mocosearch, tmp_path: Path) -> None:
+    write_photos(tmp_path / "photos")
+    many = (*QUICK[:-1], "schedule.epochs=4000")
+    command = [sys.executable, "-m", "mocosearch", "train", "photos", "--recipe", "demo", *many, "--out", "run"]
+    process, terminal = pty.fork()
+    if process == 0:
+        os.chdir(tmp_path)
+        os.execve(sys.executable, command, mocosearch.environment | {"TERM": "xterm"})
+    metrics = tmp_path / "run" / "metrics.jsonl"
+    os.set_blocking(terminal, False)
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and metrics.read_text().count("\n") >= 3):
+        assert time.monotonic() < deadline
+        with suppress(OSError):  # nothing to read yet
+            os.read(terminal, 65536)
+        time.sleep(0.05)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 130
+    done = metrics.read_text().count("\n")
+    assert (tmp_path / "run" / "checkpoints" / f"step-{done:08}.pt").exists()
 
 
 def test_what_cannot_be_trained_on_ends_with_one_line(mocosearch: Mocosearch, tmp_path: Path) -> None:
