@@ -1,5 +1,6 @@
 """A run as one picture: loss, accuracy and learning rate of every step, and health."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
 
+from mocosearch_index.paths import printable
+
 Row = Mapping[str, Any]
-_POINTS = 200  # of a curve; each shows the mean of many steps
+_POINTS = 200  # of a curve; each shows the median of many steps
 _BLUE, _GREEN, _RED, _GRAY = "#1f5fa8", "#2b8a57", "#c03a2b", "#8a8f98"
 _HEALTH = (
     ("effective_rank", "Effective rank", "directions in use; higher is richer, 1 is collapse", (1.0, None)),
@@ -38,7 +41,10 @@ def draw(metrics: Sequence[Row], health: Sequence[Row], facts: PlotFacts) -> Fig
     left = "loss" if facts.chance_knn is None else "knn_accuracy"
     axes = figure.subplot_mosaic([["loss", left, "accuracy", "lr"], [key for key, *_ in _HEALTH]])
     done = metrics[-1]["step"] if metrics else 0
-    figure.suptitle(f"{facts.title}: step {done:,} of {facts.total_steps:,}", fontsize=12, x=0.01, ha="left")
+    title = printable(os.fsencode(facts.title))  # it has a file's name in it, which may be anything
+    figure.suptitle(
+        f"{title}: step {done:,} of {facts.total_steps:,}", fontsize=12, x=0.01, ha="left", parse_math=False
+    )
     _draw_steps(axes, metrics, facts)
     epochs = np.array([row["step"] for row in health]) / facts.steps_per_epoch
     for key, title, explained, limits in _HEALTH:
@@ -82,7 +88,7 @@ def _draw_steps(axes: Mapping[str, Axes], metrics: Sequence[Row], facts: PlotFac
 
 
 def _draw_curve(axis: Axes, epochs: NDArray[np.float64], values: NDArray[np.float64]) -> None:
-    """Draw means of consecutive steps, and the range in which most of the steps lie."""
+    """Draw medians of consecutive steps, and the range in which most of the steps lie."""
     parts = min(len(values), _POINTS)
     x = [part.mean() for part in np.array_split(epochs, parts)]
     steps = np.array_split(values, parts)
