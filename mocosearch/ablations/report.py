@@ -44,8 +44,8 @@ def rows(study: Study, results: Results) -> Iterator[tuple[str, ...]]:
             f"{found.knn_accuracy:.3f}{' (collapsed)' if found.collapsed else ''}",
             f"{low:.3f}-{high:.3f}",
             f"{found.effective_rank:.0f}",
-            f"{found.loss:.2f}",
-            f"{found.contrastive_accuracy:.0%}",
+            "-" if found.loss is None else f"{found.loss:.2f}",
+            "-" if found.contrastive_accuracy is None else f"{found.contrastive_accuracy:.0%}",
         )
 
 
@@ -80,7 +80,7 @@ def draw(study: Study, results: Results, path: Path, *, baseline: Spread | None)
     axes = figure.add_subplot(xlabel=study.axis, ylabel="kNN accuracy", title=title)
     if baseline is not None:
         low, high = baseline.mean - baseline.deviation, baseline.mean + baseline.deviation
-        label = f"baseline, {baseline.runs} seeds: {baseline.mean:.3f} ± {baseline.deviation:.3f}"
+        label = f"baseline, {baseline.runs} seeds: {baseline.mean:.3f}, std {baseline.deviation:.3f}"
         axes.axhspan(low, high, color="tab:orange", alpha=0.3, label=label)
     style = "o" if study.name == "dictionary" else "o-"  # dictionaries have no order
     settings = [setting for setting, _ in done]

@@ -62,8 +62,8 @@ class CellResult(BaseModel):
     precision_at_10: float
     effective_rank: float
     collapsed: bool
-    loss: float  # mean over the last steps, as the next
-    contrastive_accuracy: float
+    loss: float | None  # mean over the last steps, as the next; None when the queue still held random keys
+    contrastive_accuracy: float | None
 
 
 @dataclass(frozen=True)
@@ -171,6 +171,7 @@ class Sweep:
         knn, health = evaluate_knn(features.vectors, features.labels), label_free_health(features.vectors)
         rows = [json.loads(line) for line in run.metrics.read_bytes().splitlines()]
         last = rows[-ceil(_END * len(rows)) :]
+        filled = rows[-1].get("queue_fill", 1.0) == 1.0
         result = CellResult(
             knn_accuracy=knn.accuracy,
             interval=knn.interval,
@@ -178,8 +179,8 @@ class Sweep:
             precision_at_10=knn.precision_at_10,
             effective_rank=health.effective_rank,
             collapsed=health.collapsed,
-            loss=fmean(row["loss"] for row in last),
-            contrastive_accuracy=fmean(row["accuracy"] for row in last),
+            loss=fmean(row["loss"] for row in last) if filled else None,
+            contrastive_accuracy=fmean(row["accuracy"] for row in last) if filled else None,
         )
         if run.checkpoints.is_dir():  # not so after a kill right here
             shutil.rmtree(run.checkpoints)

@@ -12,6 +12,7 @@ from mocosearch.cli.training_progress import counting, training_bar
 if TYPE_CHECKING:
     from mocosearch.ablations import Cell, Study, Sweep
 
+_STOPPED = "Stopped, all is saved; the same command goes on."
 NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
 
 
@@ -75,6 +76,7 @@ def command(
     if out.resolve().is_relative_to(folder.resolve()):
         raise click.UsageError(f"--out {out} lies inside the folder of photos; name a folder elsewhere.")
     from mocosearch.ablations import STUDIES, Baseline, Sweep
+    from mocosearch.training.prepare import FEWEST_STEPS
 
     with counting("Reading photos") as on_photo:
         sweep = Sweep.open(out, folder, recipe, minutes=minutes, probe=labelled, on_photo=on_photo)
@@ -82,9 +84,10 @@ def command(
     studies = [STUDIES[name](baseline) for name in names or NAMES]
     repeats = baseline.repeats(seeds)
     cells = list(dict.fromkeys([*repeats, *(cell for study in studies for _, cell in study.cells)]))
-    click.echo(
-        f"Cells      {len(cells)} of {sweep.facts.steps:,} steps, scored on {len(sweep.probe.paths):,} photos", err=True
-    )
+    steps, scored = sweep.facts.steps, len(sweep.probe.paths)
+    click.echo(f"Cells      {len(cells)}, each of {steps:,} steps, scored on {scored:,} photos", err=True)
+    if steps < FEWEST_STEPS:
+        click.echo("Note       so few steps teach next to nothing: give the cells more --minutes", err=True)
     with counting("Scoring the untrained encoder") as progress:
         untrained = sweep.untrained_accuracy(progress)
     _complete(sweep, cells)
@@ -108,9 +111,11 @@ def _complete(sweep: "Sweep", cells: Sequence["Cell"]) -> None:
                 click.echo(f"{cell.name} failed: {error}", err=True)
                 continue
             except Interrupted:
-                raise Interrupted("Stopped, all is saved; the same command goes on.") from None
+                raise Interrupted(_STOPPED) from None
             with counting("Scoring") as progress:
                 sweep.score(cell, progress)
+            if stop() and number < len(cells):
+                raise Interrupted(_STOPPED)
 
 
 def _report(
@@ -140,4 +145,7 @@ def _report(
         click.echo(f"Papers     {study.paper}", err=True)
     click.echo(f"Untrained  {untrained:.3f} kNN accuracy before the first step", err=True)
     if chance:
-        click.echo(f"Spread     baseline, {chance.runs} seeds: {chance.mean:.3f} ± {chance.deviation:.3f}", err=True)
+        click.echo(
+            f"Spread     baseline, {chance.runs} seeds: {chance.mean:.3f}, standard deviation {chance.deviation:.3f}",
+            err=True,
+        )
