@@ -7,6 +7,7 @@ import json
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import torch
 from PIL import Image
 
 from mocosearch.cli.training_progress import training_bar
+from mocosearch.distributed.launch import launch
 from mocosearch.errors import Interrupted, MissingExtra, NoPhotos, NotLabelled, TrainingStopped
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training import monitor
@@ -174,6 +176,13 @@ def test_looks_cost_at_most_their_share_of_the_work() -> None:
             look = area * sample + 2 * min(128, sample) + (area * 512 if probed else 0)
             assert look <= 0.03 * (2 if probed else 1) * 4 * photos * epochs  # 4 for an image that trains
     assert epochs == 1
+
+
+def test_looks_are_as_much_rarer_as_there_are_ranks_that_wait_for_them() -> None:
+    recipe, photos = load_recipe("moco_v2_small"), 256
+    epochs = launch(partial(epochs_between_looks, recipe, photos=photos, probed=False), 2)
+    look = (128 / 96) ** 2 * photos + 2 * 128
+    assert 2 * look <= 0.03 * 4 * photos * epochs
 
 
 @pytest.mark.usefixtures("often")
