@@ -87,6 +87,8 @@ def command(
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
     else:
+        if init and any(override.startswith("backbone") for override in overrides):
+            raise click.UsageError("The backbone is that of --init: leave out --set backbone..., or --init.")
         from mocosearch.training.run_folder import RunOptions
 
         options = RunOptions(probe, tensorboard, compiled)

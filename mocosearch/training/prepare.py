@@ -76,6 +76,11 @@ def new_run(
                 f"--init cannot take {init.card.architecture}: training builds ResNets of torchvision; name an encoder "
                 "that is one, or leave --init out."
             )
+        if init.card.stem_padding != 1 or not init.card.stem_relu:
+            raise BadRecipe(
+                f"--init cannot take the first convolution of {init.card.recipe}: training builds ResNets of torchvision; "
+                "name another encoder, or leave --init out."
+            )
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
         recipe = recipe.model_copy(update={"backbone": backbone})
     root, run_folder = root.absolute(), RunFolder(folder.absolute())
