@@ -35,6 +35,10 @@ class TrainingStopped(MocosearchError):
     """Training cannot go on: a non-finite loss, or data that vanished."""
 
 
+class RunGoingOn(MocosearchError):
+    """Another process trains in the run's folder, or began another run there."""
+
+
 class LoaderFailed(MocosearchError):
     """A process that prepares batches ended; the checkpoint is intact."""
 

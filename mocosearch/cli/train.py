@@ -25,6 +25,7 @@ class NewRun:
 
     photos: Path
     folder: Path
+    numbered: bool  # where that folder is taken
     recipe: "Recipe"
     recipe_name: str
     why: str
@@ -83,7 +84,7 @@ def command(
         if recipe_name or overrides or minutes or init or probe or tensorboard or compiled:
             fixed = "--recipe, --set, --init, --minutes, --probe, --tensorboard and --compile"
             raise click.UsageError(f"{fixed} are fixed for a run; leave them out with --resume.")
-        what = out or _latest_unfinished(folder)
+        what = _to_resume(folder, out)
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
     else:
@@ -103,10 +104,14 @@ def command(
     click.echo(encoder)
 
 
-def _latest_unfinished(photos: Path | None) -> Path:
-    from mocosearch.training.run_folder import latest_unfinished
+def _to_resume(photos: Path | None, out: Path | None) -> Path:
+    from mocosearch.training.run_folder import RunFolder, latest_unfinished
 
-    return latest_unfinished(Path("runs"), photos)
+    if out is None:
+        return latest_unfinished(Path("runs"), photos)
+    if not RunFolder(out).is_of(photos):
+        raise click.UsageError(f"The run in {out} is one of other photos than {photos}; leave the folder out.")
+    return out
 
 
 def _new_run(
@@ -123,7 +128,7 @@ def _new_run(
 
     recipe_name, why, minutes = _choose(recipe_name, minutes)
     recipe, name = load_recipe(recipe_name, overrides), Path(recipe_name).stem
-    return NewRun(photos, _run_folder(out, name, photos), recipe, name, why, minutes, init, options)
+    return NewRun(photos, _run_folder(out, name, photos), out is None, recipe, name, why, minutes, init, options)
 
 
 def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, float | None]:
@@ -197,6 +202,7 @@ def _prepare(what: NewRun | Path, workers: int | None, *, quiet: bool) -> tuple[
             what.recipe,
             recipe_name=what.recipe_name,
             folder=what.folder,
+            numbered=what.numbered,
             minutes=what.minutes,
             init=load_aloud(what.init) if what.init else None,
             options=what.options,

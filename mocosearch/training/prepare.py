@@ -5,6 +5,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
+from uuid import uuid4
 
 import torch
 
@@ -31,7 +32,7 @@ from mocosearch.training.compilation import can_compile, compile_networks
 from mocosearch.training.data import ViewBatches, default_workers
 from mocosearch.training.monitor import SHARE, Probe
 from mocosearch.training.run import Run
-from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions
+from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions, make_unused
 from mocosearch.training.tensorboard import check_tensorboard
 from mocosearch.training.trainer import Trainee
 from mocosearch.user_folders import cache_folder
@@ -39,7 +40,7 @@ from mocosearch_index.paths import printable
 from mocosearch_index.records import FileStamp
 
 _TIMING_SHARE = 0.06  # of the minutes at hand, spent on finding out how long a step takes
-_FEWEST_STEPS = 100  # below which a person is warned
+FEWEST_STEPS = 100  # below which a person is warned
 _FEWEST_TIMED, _MOST_TIMED = 3, 30
 
 CountCallback = Callable[[int, int], None]  # (done, total)
@@ -52,6 +53,7 @@ def new_run(
     *,
     recipe_name: str,
     folder: Path,
+    numbered: bool = False,
     minutes: float | None,
     steps: int | None = None,
     init: Encoder | None = None,
@@ -63,10 +65,10 @@ def new_run(
 ) -> Run:
     """Find and pack the photos, fit the recipe to them, turn `minutes` into a number of steps, write the folder.
 
-    `steps` is that number where it is known already. The backbone starts from that of `init`, whose architecture then
-    replaces the recipe's. On several ranks the first one does what is done once. Raises NoPhotos for fewer than 8
-    photos that can be read, NotLabelled for a probe that is not sorted into class folders. `workers` is the number of
-    processes that prepare batches; it changes no result.
+    `numbered`: where `folder` is taken, FOLDER-2 and so on is made. `steps` is that number where it is known already.
+    The backbone starts from that of `init`, whose architecture then replaces the recipe's. On several ranks the first
+    one does what is done once. Raises NoPhotos for fewer than 8 photos that can be read, NotLabelled for a probe that
+    is not sorted into class folders. `workers` is the number of processes that prepare batches; it changes no result.
     """
     if options.tensorboard:
         check_tensorboard()
@@ -83,7 +85,7 @@ def new_run(
             )
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
         recipe = recipe.model_copy(update={"backbone": backbone})
-    root, run_folder = root.absolute(), RunFolder(folder.absolute())
+    root = root.absolute()
     pack_folder = pack_folder or default_pack_folder(root, recipe)
     stamps = on_first_rank(lambda: _find(root, recipe, pack_folder, on_photo))
     pack, photos, skipped = _packed(root, stamps, recipe, pack_folder)
@@ -98,9 +100,10 @@ def new_run(
         seconds, spent = measure_step(fitted, batches, device, budget=60 * minutes * _TIMING_SHARE, compiled=compiled)
         left = (60 * minutes - spent) * (1 - SHARE * (2 if options.probe else 1))
         total_steps = max(1, min(total_steps, int(left / seconds)))
-        if total_steps < _FEWEST_STEPS:
+        if total_steps < FEWEST_STEPS:
             notices.append(f"{total_steps} steps teach an encoder next to nothing: give it more --minutes")
     facts = RunFacts(
+        id=on_first_rank(lambda: uuid4().hex),
         root=str(root),
         recipe=recipe_name,
         init=init.card.description if init else None,
@@ -117,10 +120,13 @@ def new_run(
         mocosearch=__version__,
         torch=torch.__version__,
     )
+    folder = folder.absolute()
+    run_folder = RunFolder(on_first_rank(lambda: make_unused(folder)) if numbered else folder)
     on_first_rank(lambda: run_folder.create(facts, fitted, [photo.stamp for photo in photos], skipped))
     weights = init.network.cpu().state_dict() if init else None
     return Run(
         run_folder,
+        facts.id,
         root,
         recipe_name,
         fitted,
@@ -164,6 +170,7 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
     device = best_device()
     return Run(
         run_folder,
+        facts.id,
         root,
         facts.recipe,
         recipe,

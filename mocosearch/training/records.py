@@ -94,12 +94,15 @@ class Records:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read a file of one object a line up to its end, or to a line that a crash left half-written."""
+    """Read a file of one object a line up to its end, or to a damaged line, such as a half-written one."""
     rows: list[dict[str, Any]] = []
     if path.exists():
         for line in path.read_bytes().splitlines():
             try:
-                rows.append(json.loads(line))
+                row = json.loads(line)
             except ValueError:
                 break
+            if not isinstance(row, dict) or "step" not in row:
+                break
+            rows.append(row)
     return rows

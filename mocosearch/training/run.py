@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import log
@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from mocosearch.devices import autocast_dtype
-from mocosearch.distributed import rank
+from mocosearch.distributed import on_first_rank, rank
 from mocosearch.encoders import Encoder, EncoderCard, save_encoder
-from mocosearch.errors import Interrupted
+from mocosearch.errors import Interrupted, RunGoingOn
 from mocosearch.evaluation.knn import chance_accuracy
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.methods import Method
@@ -44,6 +44,7 @@ class Run:
     """A run that is ready to train, from its first step or from its newest checkpoint."""
 
     folder: RunFolder
+    id: str | None  # of run.json
     root: Path
     recipe_name: str
     recipe: Recipe  # fitted to the collection
@@ -84,7 +85,20 @@ class Run:
         """Train to the end and return the folder of the finished encoder; on several ranks, call it on each.
 
         Once `stop()` is true on any rank, the state is saved at the next step boundary and Interrupted is raised.
+        Raises RunGoingOn when another process trains in the folder.
         """
+        with ExitStack() as held:
+            on_first_rank(lambda: self._take_folder(held))
+            return self._train(on_step, on_health, stop)
+
+    def _take_folder(self, held: ExitStack) -> None:
+        """Hold the folder, provided that it is still this run's."""
+        held.enter_context(self.folder.held())
+        if self.folder.facts().id != self.id:
+            raise RunGoingOn(f"Another run began in {self.folder.path} meanwhile: name another --out.")
+        self.folder.remove_partials()
+
+    def _train(self, on_step: StepCallback, on_health: HealthCallback, stop: Callable[[], bool]) -> Path:
         self.batches.start()  # while the networks are built
         trainee, first = self._trainee()
         epoch = self.batches.steps_per_epoch

@@ -10,20 +10,23 @@ training.png    both as curves
 tensorboard/    both for TensorBoard, if asked for
 checkpoints/    the newest states to resume from
 encoder/        the finished query encoder
+lock            held while the run is going on
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mocosearch.errors import BadCheckpoint, BadRecipe
+from mocosearch.errors import BadCheckpoint, BadRecipe, RunGoingOn
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.recipes import Recipe, validate_recipe
-from mocosearch_index.atomic import atomic_write
+from mocosearch_index.atomic import atomic_write, disk_errors_named, remove_partials
 from mocosearch_index.records import FileStamp
 
 FORMAT = 1
@@ -44,6 +47,7 @@ class RunFacts(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     format: int = FORMAT
+    id: str | None = None  # random; None in a run of an older version
     root: str
     recipe: str
     init: str | None
@@ -73,6 +77,11 @@ class RunFolder:
         self.health = path / "health.jsonl"
         self.plot = path / "training.png"
 
+    def is_of(self, root: Path | None) -> bool:
+        """Tell whether the run's photos are those in `root`, if that is given; raises BadCheckpoint."""
+        stored = Path(self.facts().root)
+        return root is None or stored.resolve() == root.resolve()
+
     def never_began(self) -> bool:
         """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""
         return (self.path / "run.json").exists() and not any(self.checkpoints.glob("step-*.pt"))
@@ -80,26 +89,67 @@ class RunFolder:
     def create(
         self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp], skipped: Iterable[UnpackedPhoto] = ()
     ) -> None:
-        """Write all that is fixed before the first step; run.json, last, makes it a run."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Write all that is fixed before the first step; run.json, last, makes it a run. Raises RunGoingOn."""
         frozen = [{"path": _text(photo.path), "size": photo.size, "mtime_ns": photo.mtime_ns} for photo in photos]
-        atomic_write(self.path / "photos.jsonl", _lines(frozen))
         reasons = [{"path": _text(file.path), "reason": file.reason, "detail": file.detail} for file in skipped]
-        atomic_write(self.skipped, _lines(reasons))
         settings = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False)
-        atomic_write(self.path / "recipe.yaml", settings.encode())
-        atomic_write(self.path / "run.json", json.dumps(facts.model_dump(), indent=1).encode())
+        self.path.mkdir(parents=True, exist_ok=True)
+        with self.held():
+            atomic_write(self.path / "photos.jsonl", _lines(frozen))
+            atomic_write(self.skipped, _lines(reasons))
+            atomic_write(self.path / "recipe.yaml", settings.encode())
+            atomic_write(self.path / "run.json", json.dumps(facts.model_dump(), indent=1).encode())
 
-    def read(self) -> tuple[RunFacts, Recipe, list[FileStamp]]:
-        """Read back what `create` wrote; raises BadCheckpoint when it is missing, damaged or from a newer version."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep others from training here; the system lets them in when this process dies. Raises RunGoingOn."""
+        lock = FileLock(self.path / "lock", thread_local=False)
         try:
+            with disk_errors_named(self.path):
+                lock.acquire(timeout=0)
+        except Timeout:
+            raise RunGoingOn(
+                f"A run is going on in {self.path}: wait for it or stop it, or name another --out."
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def going_on(self) -> bool:
+        """Tell whether a process trains here."""
+        try:
+            with self.held():
+                return False
+        except RunGoingOn:
+            return True
+
+    def remove_partials(self) -> None:
+        """Remove what a kill left half-written; only while the folder is held."""
+        for folder in (self.path, self.checkpoints, self.encoder):
+            remove_partials(folder)
+
+    def facts(self) -> RunFacts:
+        """Read run.json; raises BadCheckpoint like `read`."""
+        with self._damage_named():
             content = json.loads((self.path / "run.json").read_bytes())
             if content.get("format") != FORMAT:
                 raise BadCheckpoint(f"{self.path} was written by a newer version of mocosearch; upgrade to resume it.")
-            facts = RunFacts.model_validate(content)
+            return RunFacts.model_validate(content)
+
+    def read(self) -> tuple[RunFacts, Recipe, list[FileStamp]]:
+        """Read back what `create` wrote; raises BadCheckpoint when it is missing, damaged or from a newer version."""
+        facts = self.facts()
+        with self._damage_named():
             recipe = validate_recipe(yaml.safe_load((self.path / "recipe.yaml").read_bytes()))
             rows = [json.loads(line) for line in (self.path / "photos.jsonl").read_bytes().splitlines()]
             photos = [FileStamp(_bytes(row["path"]), row["size"], row["mtime_ns"]) for row in rows]
+        return facts, recipe, photos
+
+    @contextmanager
+    def _damage_named(self) -> Iterator[None]:
+        try:
+            yield
         except FileNotFoundError as error:
             raise BadCheckpoint(
                 f"{self.path} holds no training run ({Path(error.filename).name} is missing); "
@@ -115,16 +165,31 @@ class RunFolder:
             yaml.YAMLError,
         ) as error:
             raise BadCheckpoint(f"The run in {self.path} is damaged: {' '.join(str(error).split())}.") from None
-        return facts, recipe, photos
+
+
+def make_unused(path: Path) -> Path:
+    """Make and return the folder `path`, or PATH-2, PATH-3 and so on where that is taken."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unused, number = path, 1
+    while True:
+        try:
+            unused.mkdir()
+            return unused
+        except FileExistsError:
+            number += 1
+            unused = path.with_name(f"{path.name}-{number}")
 
 
 def latest_unfinished(runs: Path, root: Path | None) -> Path:
-    """Return the newest run below `runs` that has no encoder yet, of the photos in `root` if given."""
+    """Return the newest run below `runs` that can go on, of the photos in `root` if given."""
     found = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for path in found:
         folder = RunFolder(path.parent)
-        if not folder.encoder.is_dir() and (root is None or Path(folder.read()[0].root) == root.absolute()):
-            return path.parent
+        if folder.encoder.is_dir() or folder.never_began():
+            continue
+        with suppress(BadCheckpoint):  # a damaged one, which --out names
+            if folder.is_of(root) and not folder.going_on():
+                return path.parent
     raise BadCheckpoint(f"There is no unfinished run in {runs.absolute()}; name its folder with --out.")
 
 

@@ -73,7 +73,9 @@ def test_ctrl_c_saves_and_resume_goes_on(mocosearch: Mocosearch, tmp_path: Path)
     done = metrics.read_text().count("\n")
     facts["total_steps"] = done + 2  # what is left of 8000 steps would take too long here
     (tmp_path / "run" / "run.json").write_text(json.dumps(facts))
-    out, err = mocosearch("train", "--resume", "--out", "run")
+    _, err = mocosearch("train", "home", "--resume", "--out", "run", code=2)
+    assert "The run in run is one of other photos than home" in err
+    out, err = mocosearch("train", "photos", "--resume", "--out", "run")
     assert "resumed" in err
     assert Path(out.strip()) == tmp_path / "run" / "encoder"
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == list(range(1, done + 3))

@@ -1,6 +1,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,12 +13,12 @@ import torch
 from PIL import Image
 
 from mocosearch.encoders import load_encoder
-from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, TrainingStopped
+from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, RunGoingOn, TrainingStopped
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training import run as run_module
 from mocosearch.training.prepare import new_run, resumed_run
 from mocosearch.training.run import Run
-from mocosearch.training.run_folder import latest_unfinished
+from mocosearch.training.run_folder import latest_unfinished, make_unused
 from mocosearch.training.trainer import StepReport
 from tests.training.photos import load_tiny_recipe, write_photos
 
@@ -165,12 +166,52 @@ def test_a_killed_run_resumes_bit_for_bit_with_any_number_of_workers(
     )
     assert killed.returncode == -signal.SIGKILL
     assert losses(folder)[-1][0] == 6  # in the metrics, but not in a checkpoint: the resumed run repeats it
+    halves = [folder / ".training.png.0.partial", folder / "checkpoints" / ".step-00000006.pt.0.partial"]
+    for half in halves:  # as a kill in the middle of writing leaves them
+        half.touch()
     kept = sorted(path.name for path in (folder / "checkpoints").glob("step-*.pt"))
     assert kept[-1] == ("step-00000002.pt" if seconds_between_checkpoints else "step-00000005.pt")
     train(resumed(folder, workers=1 if seconds_between_checkpoints else 0))
+    assert not any(half.exists() for half in halves)
     assert losses(folder) == losses(finished)
     for name, tensor in weights(finished).items():
         assert torch.equal(weights(folder)[name], tensor), name
+
+
+def test_a_run_that_is_going_on_is_left_alone(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run = make(photos, tiny_recipe, folder)
+
+    def others_come(report: StepReport) -> None:
+        for other in (lambda: train(resumed(folder)), lambda: make(photos, tiny_recipe, folder)):
+            with pytest.raises(RunGoingOn, match=re.escape(f"A run is going on in {folder}")):
+                other()
+        with pytest.raises(BadCheckpoint, match="no unfinished run"):
+            latest_unfinished(tmp_path, photos)
+
+    with pytest.raises(Interrupted):
+        run.train(on_step=others_come, stop=lambda: True)
+    assert [step for step, _ in losses(folder)] == [1]
+    assert latest_unfinished(tmp_path, photos) == folder
+    make(photos, tiny_recipe, folder)  # as if at the same moment
+    with pytest.raises(RunGoingOn, match="Another run began"):
+        train(run)
+
+
+def test_the_newest_run_that_can_go_on_is_found_past_others(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    with pytest.raises(Interrupted):
+        train(make(photos, tiny_recipe, tmp_path / "good"), stop_after=1)
+    make(photos, tiny_recipe, tmp_path / "never began")
+    (tmp_path / "damaged" / "checkpoints").mkdir(parents=True)
+    (tmp_path / "damaged" / "checkpoints" / "step-00000001.pt").touch()
+    (tmp_path / "damaged" / "run.json").write_text("{")
+    assert latest_unfinished(tmp_path, photos) == tmp_path / "good"
+    assert latest_unfinished(tmp_path, None) == tmp_path / "good"
+
+
+def test_a_folder_that_is_taken_gets_a_number(tmp_path: Path) -> None:
+    names = [make_unused(tmp_path / "runs" / "demo").name for _ in range(3)]
+    assert names == ["demo", "demo-2", "demo-3"]
 
 
 def test_of_a_finished_run_the_last_checkpoint_is_kept(
