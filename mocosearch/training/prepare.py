@@ -13,7 +13,7 @@ from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoders import Encoder
-from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled
+from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled, TrainingStopped
 from mocosearch.images.pack import Pack, UnpackedPhoto
 from mocosearch.images.pack_cache import drop_unused_packs
 from mocosearch.images.packed import PackedPhoto
@@ -36,7 +36,7 @@ from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions, make
 from mocosearch.training.tensorboard import check_tensorboard
 from mocosearch.training.trainer import Trainee
 from mocosearch.user_folders import cache_folder
-from mocosearch_index.paths import printable
+from mocosearch_index.paths import printable, shown
 from mocosearch_index.records import FileStamp
 
 _TIMING_SHARE = 0.06  # of the minutes at hand, spent on finding out how long a step takes
@@ -80,8 +80,8 @@ def new_run(
             )
         if init.card.stem_padding != 1 or not init.card.stem_relu:
             raise BadRecipe(
-                f"--init cannot take the first convolution of {init.card.recipe}: training builds ResNets of torchvision; "
-                "name another encoder, or leave --init out."
+                f"--init cannot take the first convolution of {init.card.recipe}: training builds ResNets of "
+                "torchvision; name another encoder, or leave --init out."
             )
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
         recipe = recipe.model_copy(update={"backbone": backbone})
@@ -269,6 +269,16 @@ def _pack(root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path
 def _packed(
     root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path
 ) -> tuple[Pack, list[PackedPhoto], list[UnpackedPhoto]]:
-    """Open the pack on every rank; on another node than the first one's it may first have to be made."""
+    """Open the pack on every rank; on another node than the first one's it may first have to be made.
+
+    Raises TrainingStopped, on all ranks, if they do not see the same photos.
+    """
     pack = Pack(pack_folder, short_side=packed_short_side(recipe.views))
-    return pack, *pack.update(root, stamps)
+    packed, skipped = pack.update(root, stamps)
+    seen = blake2b(repr([(photo.stamp, photo.height, photo.width) for photo in packed]).encode()).digest()
+    differs = float(on_first_rank(lambda: seen) != seen)
+    if mean_over_ranks([torch.tensor(differs, device=best_device())]) != [0.0]:
+        raise TrainingStopped(
+            f"The devices do not see the same photos in {shown(root)}: start again when nothing changes there any more."
+        )
+    return pack, packed, skipped

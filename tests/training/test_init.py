@@ -33,4 +33,4 @@ def test_a_network_of_timm_is_refused_in_one_line_before_anything_is_done(tmp_pa
 def test_a_stem_that_training_does_not_build_is_refused(padding: int, relu: bool, tmp_path: Path) -> None:
     network = build_backbone("resnet18", small_stem=True, stem_padding=padding, stem_relu=relu)
     card = EncoderCard("resnet18", True, None, "photos", 8, 1, "solo-learn", "", stem_padding=padding, stem_relu=relu)
-    refuse(Encoder(network, card, IMAGENET, CPU), r"first convolution.*\(solo-learn\)", tmp_path)
+    refuse(Encoder(network, card, IMAGENET, CPU), "the first convolution of solo-learn", tmp_path)
