@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,13 +11,14 @@ from typing import TYPE_CHECKING, Self
 
 from PIL import Image
 
-from mocosearch.errors import NoEncoder, NoPhotos, PhotoGone
+from mocosearch.errors import BadCheckpoint, NoEncoder, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
 from mocosearch.images.walk import find_photos
 from mocosearch.update import Progress, UpdateReport, no_photos, run_update
 from mocosearch.user_folders import encoder_trained_last
-from mocosearch_index.errors import EncoderMismatch, IndexExists, NotWritable
-from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.atomic import remove_partials
+from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
+from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import shown
 from mocosearch_index.records import EncoderIdentity, Photo
 
@@ -61,12 +63,16 @@ class Library:
     def __init__(self, index: ImageIndex) -> None:
         """Use `create` or `open`."""
         self.index = index
-        self._fresh = False  # made just now: an update that finds no photo takes it back
+        self._fresh = False  # made just now: an update that fails before anything is in it takes it back
 
     @classmethod
     def create(cls, root: Path, encoder: "Encoder", index_dir: Path | None = None) -> Self:
-        """Make a library without photos in `root`/.mocosearch or in `index_dir`, with a copy of the encoder."""
+        """Make a library without photos in `root`/.mocosearch or in `index_dir`, with a copy of the encoder.
+
+        IndexExists, before anything is made, when the folder is kept for something else.
+        """
         folder = root / FOLDER if index_dir is None else index_dir
+        _check_place(folder, root)
         try:
             library = cls(ImageIndex.create(folder, root=root, encoder=_identity(encoder)))
         except NotWritable as error:
@@ -76,7 +82,7 @@ class Library:
         try:
             library.keep_encoder(encoder)
         except BaseException:
-            library.discard()
+            library._discard()
             raise
         return library
 
@@ -124,10 +130,14 @@ class Library:
     @cached_property
     def encoder(self) -> "Encoder":
         """The library's own copy of its encoder; NoEncoder, EncoderMismatch."""
-        folder = self.index.folder / _ENCODER
-        if not folder.exists():
-            raise NoEncoder(f"The encoder is missing in {shown(folder)}: index again with --encoder naming it.")
-        encoder = _load(folder)
+        folder, own = self.index.folder / _ENCODER, self.index.encoder
+        try:
+            encoder = _load(folder)
+        except (NoEncoder, BadCheckpoint) as error:
+            raise NoEncoder(
+                f"The copy of the encoder in {shown(folder)} is missing or damaged: index {shown(self.root)} again "
+                f"with --encoder E, naming {own.fingerprint} ({own.description})."
+            ) from error
         self.check_encoder(encoder)
         return encoder
 
@@ -142,10 +152,13 @@ class Library:
             )
 
     def keep_encoder(self, encoder: "Encoder") -> None:
-        """Put a copy of the encoder into the library, unless it is there; EncoderMismatch."""
+        """Put a copy of the encoder into the library, unless a whole one is there; EncoderMismatch."""
         self.check_encoder(encoder)
         folder = self.index.folder / _ENCODER
-        if not folder.exists():
+        try:
+            _ = self.encoder
+        except (NoEncoder, EncoderMismatch):
+            remove_partials(folder)
             encoder.save(folder)
 
     def _keep_or_close(self, encoder: str, load: Callable[[str | Path], "Encoder"]) -> None:
@@ -155,12 +168,12 @@ class Library:
             self.close()
             raise
 
-    def discard(self) -> None:
-        """Close the library and remove its index and encoder; the photos stay."""
-        folder = self.index.folder / _ENCODER
-        if folder.exists():
-            shutil.rmtree(folder)
-        self.index.discard()
+    def _discard(self) -> None:
+        """Close a library that was made just now and remove it; `create` saw to it that nothing else was there."""
+        with suppress(OSError):  # what ended it is to be told, not that its disk is gone
+            if (self.index.folder / _ENCODER).exists():
+                shutil.rmtree(self.index.folder / _ENCODER)
+            self.index.discard()
 
     def close(self) -> None:
         """Close the index."""
@@ -221,15 +234,24 @@ class Library:
         """Bring the index up to date with the folder: embed what is new or changed, note what is gone.
 
         Commits every few seconds, and before it ends for `stop()` or KeyboardInterrupt. When all photos are gone,
-        or very many at once, they are kept unless `prune`. NoPhotos, DiskFull (all that was committed is kept).
+        or very many at once, they are kept unless `prune`. NoPhotos, DiskFull (all that was committed is kept). A
+        library made just now is taken back when it fails with no photo in it, so that no encoder is bound to it.
         """
         fresh, self._fresh = self._fresh, False
         try:
             return run_update(self.index, lambda: self.encoder, progress, stop, prune=prune)
-        except NoPhotos:
-            if fresh:
-                self.discard()
+        except MocosearchError:
+            if fresh and not self.index.counts()["indexed"]:
+                self._discard()
             raise
+
+
+def _check_place(folder: Path, root: Path) -> None:
+    """Raise IndexExists when a new index in `folder` would mix with what is there: photos, a run, an encoder."""
+    foreign = next((name for name in ("run.json", _ENCODER) if (folder / name).exists()), None)
+    if not is_index(folder) and (foreign or folder.resolve() == root.resolve()):
+        what = f"'{foreign}', which is not of an index" if foreign else "the photos themselves"
+        raise IndexExists(f"{shown(folder)} holds {what}: name a folder of its own with --index-dir.")
 
 
 def _identity(encoder: "Encoder") -> EncoderIdentity:

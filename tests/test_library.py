@@ -14,7 +14,7 @@ from PIL import Image
 
 from mocosearch import update, user_folders
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
-from mocosearch.errors import NoEncoder, NoLibrary, NoPhotos, PhotoGone
+from mocosearch.errors import BadCheckpoint, NoEncoder, NoLibrary, NoPhotos, PhotoGone
 from mocosearch.library import Library, Progress
 from mocosearch.nets import build_backbone
 from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, IndexLocked, NotWritable, UnknownPhoto
@@ -299,6 +299,61 @@ def test_a_library_whose_encoder_was_lost_takes_it_again_when_named(library: Lib
     with Library.open(library.root, writable=True) as again:
         again.keep_encoder(encoder)
         assert best_match(again, b"0.jpg") == b"0.jpg"
+
+
+@pytest.mark.parametrize("damage", ["killed while copying", "card", "tensors", "another"])
+def test_a_damaged_copy_of_the_encoder_is_made_again_when_it_is_named(
+    library: Library, encoder: Encoder, tmp_path: Path, damage: str
+) -> None:
+    library.close()
+    copy = library.index.folder / "encoder"
+    if damage in ("card", "killed while copying"):
+        (copy / "encoder.json").unlink()
+    if damage == "killed while copying":
+        (copy / "model.safetensors").rename(copy / ".model.safetensors.01234567.partial")
+    if damage == "tensors":
+        os.truncate(copy / "model.safetensors", 100_000)
+    if damage == "another":
+        make_encoder(1).save(copy)
+    else:
+        with (
+            Library.open(library.root) as damaged,
+            pytest.raises(NoEncoder, match=f"--encoder E, naming {encoder.fingerprint}"),
+        ):
+            damaged.query(Image.new("RGB", (40, 40)), 1)
+    encoder.save(tmp_path / "named")
+    healed, _ = Library.open_or_create(library.root, str(tmp_path / "named"))
+    with healed:
+        assert best_match(healed, b"0.jpg") == b"0.jpg"
+    assert sorted(path.name for path in copy.iterdir()) == ["encoder.json", "model.safetensors"]
+
+
+def snapshot(folder: Path) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("place", ["a run", "photos beside a folder named encoder", "the photos"])
+def test_an_index_never_mixes_with_what_is_there(root: Path, encoder: Encoder, tmp_path: Path, place: str) -> None:
+    folder = tmp_path / "run" if place == "a run" else root
+    if place == "a run":
+        encoder.save(folder / "encoder")
+        (folder / "run.json").write_text("{}")
+    if place == "photos beside a folder named encoder":
+        write_photo(root, b"encoder/7.jpg", 7)
+    before = snapshot(tmp_path)
+    with pytest.raises(IndexExists, match="name a folder of its own with --index-dir"):
+        Library.create(root, encoder, folder)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_bad_encoder_leaves_no_library_bound_to_it(root: Path, encoder: Encoder, tmp_path: Path) -> None:
+    bad = make_encoder(3)
+    torch.nn.init.constant_(next(bad.network.parameters()), float("nan"))
+    with Library.create(root, bad) as library, pytest.raises(BadCheckpoint):
+        library.update()
+    assert not (root / ".mocosearch").exists()
+    with Library.create(root, encoder) as library:
+        assert library.update().embedded == 6
 
 
 def test_similar_photos_leave_out_the_photo_itself_and_what_is_gone(library: Library, root: Path) -> None:

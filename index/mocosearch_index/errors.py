@@ -22,7 +22,7 @@ class DamagedIndex(MocosearchError):
 
 
 class IndexExists(MocosearchError):
-    """The folder already holds an index."""
+    """The folder already holds an index, or something else with which one must not mix."""
 
 
 class NotWritable(MocosearchError):
