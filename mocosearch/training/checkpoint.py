@@ -26,12 +26,14 @@ _DAMAGED = (
 )
 
 
-def save_checkpoint(folder: Path, *, step: int, method: dict[str, Any], optimizer: dict[str, Any]) -> Path:
-    """Write `folder/step-NNNNNNNN.pt` and drop all but the newest `KEPT`."""
+def save_checkpoint(
+    folder: Path, *, run: str | None, step: int, method: dict[str, Any], optimizer: dict[str, Any]
+) -> Path:
+    """Write `folder/step-NNNNNNNN.pt` of the run with the id `run`, and drop all but the newest `KEPT`."""
     folder.mkdir(exist_ok=True)
     path = folder / f"step-{step:08d}.pt"
     with atomic_path(path) as partial:
-        torch.save({"format": FORMAT, "step": step, "method": method, "optimizer": optimizer}, partial)
+        torch.save({"format": FORMAT, "run": run, "step": step, "method": method, "optimizer": optimizer}, partial)
     drop_old_checkpoints(folder, keep=KEPT)
     return path
 
@@ -42,8 +44,11 @@ def drop_old_checkpoints(folder: Path, *, keep: int) -> None:
         old.unlink()
 
 
-def load_latest(folder: Path) -> dict[str, Any]:
-    """Read the newest checkpoint; raises BadCheckpoint when there is none or it is damaged, never starts afresh."""
+def load_latest(folder: Path, *, run: str | None, total_steps: int) -> dict[str, Any]:
+    """Read the newest checkpoint; raises BadCheckpoint when there is none or it is damaged, never starts afresh.
+
+    It must be of the run with the id `run`, which an older version did not write, and within its `total_steps`.
+    """
     found = checkpoints(folder)
     if not found:
         raise BadCheckpoint(f"{folder} holds no checkpoint to resume from; train without --resume to start anew.")
@@ -58,7 +63,15 @@ def load_latest(folder: Path) -> dict[str, Any]:
         raise BadCheckpoint(
             f"The checkpoint {path} was not written by this version of mocosearch; upgrade to resume it."
         )
+    step = state.get("step")
+    if state.get("run") != run or not isinstance(step, int) or not 0 <= step <= total_steps:
+        raise not_of_this_run(folder)
     return state
+
+
+def not_of_this_run(folder: Path) -> BadCheckpoint:
+    """Return the error for a newest checkpoint that the run cannot have written."""
+    return BadCheckpoint(f"The checkpoint {checkpoints(folder)[-1]} is not of this run: put the run's own one back.")
 
 
 def _read(path: Path) -> Any:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from math import log
 from pathlib import Path
 from time import perf_counter
@@ -15,13 +16,13 @@ from torch import Tensor
 from mocosearch.devices import autocast_dtype
 from mocosearch.distributed import on_first_rank, rank
 from mocosearch.encoders import Encoder, EncoderCard, save_encoder
-from mocosearch.errors import Interrupted, RunGoingOn
+from mocosearch.errors import Interrupted, RunGoingOn, TrainingStopped
 from mocosearch.evaluation.knn import chance_accuracy
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.methods import Method
 from mocosearch.recipes import Recipe
 from mocosearch.training.build import build_method, build_optimizer, negatives, preprocessing_of
-from mocosearch.training.checkpoint import drop_old_checkpoints, load_latest, save_checkpoint
+from mocosearch.training.checkpoint import drop_old_checkpoints, load_latest, not_of_this_run, save_checkpoint
 from mocosearch.training.compilation import compile_networks
 from mocosearch.training.data import ViewBatches
 from mocosearch.training.monitor import HealthReport, Monitor, Probe, epochs_between_looks
@@ -134,9 +135,12 @@ class Run:
         optimizer = build_optimizer(self.recipe, method)
         first = 0
         if self.resume:
-            state = load_latest(self.folder.checkpoints)
-            method.load_state_dict(state["method"])
-            optimizer.load_state_dict(state["optimizer"])
+            state = load_latest(self.folder.checkpoints, run=self.id, total_steps=self.total_steps)
+            try:
+                method.load_state_dict(state["method"])
+                optimizer.load_state_dict(state["optimizer"])
+            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+                raise not_of_this_run(self.folder.checkpoints) from error
             first = state["step"]
         if self.compile:
             compile_networks(method)
@@ -174,9 +178,16 @@ class Run:
             yield records.step, look
 
     def _save(self, trainee: Trainee, step: int) -> None:
+        """Save the state, unless that would replace one that is good by one that is not; raises TrainingStopped."""
+        tensors = chain(trainee.method.parameters(), trainee.method.buffers())
+        if not torch.stack([tensor.isfinite().all() for tensor in tensors]).all():  # one wait for the device
+            raise TrainingStopped(
+                f"The weights are not finite after step {step}: lower the learning rate (--set optimizer.lr=...) and "
+                "start again; the last checkpoint is intact."
+            )
         if rank() == 0:
             method, optimizer = trainee.method.state_dict(), trainee.optimizer.state_dict()
-            save_checkpoint(self.folder.checkpoints, step=step, method=method, optimizer=optimizer)
+            save_checkpoint(self.folder.checkpoints, run=self.id, step=step, method=method, optimizer=optimizer)
 
     def save_encoder(self, method: Method, folder: Path, *, steps: int) -> None:
         """Write the method's query encoder as it is after `steps` steps."""

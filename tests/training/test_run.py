@@ -17,6 +17,7 @@ from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, RunGoingOn, 
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training import run as run_module
 from mocosearch.training.prepare import new_run, resumed_run
+from mocosearch.training.records import read_rows
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import latest_unfinished, make_unused
 from mocosearch.training.trainer import StepReport
@@ -214,6 +215,13 @@ def test_a_folder_that_is_taken_gets_a_number(tmp_path: Path) -> None:
     assert names == ["demo", "demo-2", "demo-3"]
 
 
+@pytest.mark.parametrize("damage", ["null", "3", '{"loss": 1}', '{"step": 2, "lo'])
+def test_a_damaged_line_ends_what_is_read_of_the_metrics(tmp_path: Path, damage: str) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text(f'{{"step": 1}}\n{damage}\n{{"step": 3}}\n')
+    assert read_rows(path) == [{"step": 1}]
+
+
 def test_of_a_finished_run_the_last_checkpoint_is_kept(
     photos: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -281,6 +289,35 @@ def test_resuming_what_cannot_be_resumed_is_an_error_and_changes_nothing(
     (started / "run.json").write_text('{"format": 99}')
     with pytest.raises(BadCheckpoint, match="newer version"):
         resumed(started)
+
+
+def test_a_checkpoint_that_the_run_did_not_write_is_refused(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with pytest.raises(Interrupted):
+        train(make(photos, tiny_recipe, folder), stop_after=1)
+    path = max((folder / "checkpoints").iterdir())
+    own = torch.load(path, weights_only=True)
+    lacking = {"method": {"queue": torch.zeros(1)}}
+    for change in ({"run": "0" * 32}, {"step": -1}, {"step": STEPS + 1}, {"step": None}, lacking, {"optimizer": {}}):
+        torch.save(own | change, path)
+        with pytest.raises(BadCheckpoint, match="is not of this run"):
+            train(resumed(folder))
+    del own["run"]
+    torch.save(own, path)
+    facts = json.loads((folder / "run.json").read_text())
+    del facts["id"]  # as older versions wrote both
+    (folder / "run.json").write_text(json.dumps(facts))
+    with pytest.raises(Interrupted):
+        train(resumed(folder), stop_after=1)
+
+
+def test_weights_that_are_not_finite_do_not_replace_a_good_checkpoint(
+    photos: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    wild = tiny_recipe.model_copy(update={"optimizer": tiny_recipe.optimizer.model_copy(update={"lr": 1e45})})
+    with pytest.raises(TrainingStopped, match="weights are not finite after step 1: lower the learning rate"):
+        train(make(photos, wild, tmp_path / "run"), stop_after=1)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000000.pt"]
 
 
 def test_a_checkpoint_that_would_run_code_is_refused(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
