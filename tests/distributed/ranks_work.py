@@ -1,6 +1,7 @@
 """What the ranks of tests/distributed do; each function runs in every rank and returns rank 0's result."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -16,13 +17,15 @@ from mocosearch.distributed import (
     seeded_permutation,
     world_size,
 )
-from mocosearch.errors import NoPhotos
+from mocosearch.errors import NoPhotos, TrainingStopped
 from mocosearch.methods import EndToEnd, InstanceDiscrimination, MoCo
 from mocosearch.methods.base import ContrastiveMethod
 from mocosearch.methods.dictionaries import MemoryBank, Queue
 from mocosearch.nets import ProjectedEncoder
+from mocosearch.training.prepare import new_run
 from mocosearch.training.trainer import Trainee
 from tests.methods.reference import BATCH, STEPS, l2_norm, reference_method, reference_optimizer, views
+from tests.training.photos import load_tiny_recipe
 
 IMAGES, BATCH_SMALL, DIM = 40, 12, 5
 
@@ -87,6 +90,23 @@ def exchange() -> dict[str, object]:
         "told": _of_all_ranks(on_first_rank(lambda: f"from rank {rank()}")),
         "refused": _of_all_ranks(refused),
     }
+
+
+def start_over(roots: list[Path], folder: Path) -> list[str]:
+    """Start a run over each rank's own disk and return what every rank says against it."""
+    recipe = load_tiny_recipe()
+    try:
+        new_run(
+            roots[rank()],
+            recipe,
+            recipe_name="demo",
+            folder=folder / "run",
+            minutes=None,
+            pack_folder=folder / f"pack{rank()}",
+        )
+    except TrainingStopped as error:
+        return _of_all_ranks(str(error))
+    return _of_all_ranks("")
 
 
 def fail_on_one() -> None:

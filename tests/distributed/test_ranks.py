@@ -1,6 +1,8 @@
 """Several ranks as real processes that talk over gloo."""
 
+import shutil
 from functools import partial
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +12,7 @@ from mocosearch.distributed.launch import device_count, launch
 from mocosearch.errors import BadDevices, RankFailed
 from tests.distributed import ranks_work
 from tests.methods.reference import CASES, TIGHT, check, reference_method
+from tests.training.photos import write_photos
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
@@ -42,6 +45,17 @@ def test_what_ranks_exchange() -> None:
     assert found["mean"] == [1.0, 2.0]
     assert found["told"] == ["from rank 0"] * 3
     assert found["refused"] == ["none here"] * 3
+
+
+def test_ranks_that_do_not_see_the_same_photos_all_stop(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    first.mkdir()
+    write_photos(first)
+    shutil.copytree(first, second)
+    (second / "03.png").unlink()
+    said = launch(partial(ranks_work.start_over, [first, second], tmp_path), 2)
+    assert ["do not see the same photos" in text for text in said] == [True, True]
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_mistake_on_one_rank_ends_all_and_is_named() -> None:
