@@ -2,9 +2,10 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 
 import numpy as np
 import torch
@@ -17,6 +18,8 @@ from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch_index.paths import printable
 
 FORMAT = 1
+_LARGEST_SIDE = 8192  # pixels of a network's input
+_MOST_STEM_PADDING = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +32,13 @@ class Preprocessing:
     std: tuple[float, float, float]
 
     def __post_init__(self) -> None:
-        if not 1 <= self.crop <= self.resize:
-            raise ValueError(f"crop {self.crop} is not in 1 .. resize {self.resize}")
+        if not (type(self.resize) is type(self.crop) is int and 1 <= self.crop <= self.resize <= _LARGEST_SIDE):
+            raise ValueError(f"crop {self.crop} is not in 1 .. resize {self.resize} .. {_LARGEST_SIDE}")
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) != 3 or not all(type(value) in (float, int) and math.isfinite(value) for value in values):
+                raise ValueError(f"{name} {values} is not three finite numbers")
+        if min(self.std) <= 0:
+            raise ValueError(f"std {self.std} is not above 0")
 
     def prepare(self, image: Image.Image) -> Tensor:
         """Cut a picture (RGB, any size) to what the network sees: uint8 (3, crop, crop)."""
@@ -60,6 +68,18 @@ class EncoderCard:
     stem_padding: int = 1  # of a small stem, see `nets.build_backbone`
     stem_relu: bool = True
 
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value, kind = getattr(self, field.name), field.type
+            if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):  # type: ignore[arg-type]
+                raise TypeError(f"{field.name} is {value!r}")
+            if isinstance(value, str):
+                os.fsencode(value)  # a ValueError, unless it can be a path
+            elif isinstance(value, int) and value < 0:
+                raise ValueError(f"{field.name} is {value}")
+        if not self.architecture.isprintable() or self.stem_padding > _MOST_STEM_PADDING:
+            raise ValueError(f"there is no {self.architecture!r} with a stem padded by {self.stem_padding}")
+
     @property
     def description(self) -> str:
         """One line that is safe to print."""
@@ -88,6 +108,8 @@ class EncoderFacts:
         """Read what `to_json` wrote; BadCheckpoint, which names `source`, when it is damaged or of a newer format."""
         try:
             facts = json.loads(text)
+            if type(facts["format"]) is not int or facts["format"] < 1:
+                raise ValueError(f"its format is {facts['format']!r}")
             if facts["format"] > FORMAT:
                 raise BadCheckpoint(
                     f"{source} was written by a newer mocosearch (format {facts['format']}, known up to {FORMAT}): "
@@ -97,13 +119,19 @@ class EncoderFacts:
             mean, std = tuple(given["mean"]), tuple(given["std"])
             preprocessing = Preprocessing(given["resize"], given["crop"], mean, std)
             return cls(EncoderCard(**facts["card"]), preprocessing, str(facts["fingerprint"]))
-        except (ValueError, LookupError, TypeError, AttributeError) as error:
-            raise BadCheckpoint(f"{source} is damaged ({error}): copy it again, or train again.") from error
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+            cause = printable(str(error).encode(errors="replace"))[:200]
+            raise BadCheckpoint(f"{source} is damaged ({cause}): copy it again, or train again.") from error
 
 
-def fingerprint(backbone: Mapping[str, Tensor], preprocessing: Preprocessing) -> str:
-    """Return 16 hex digits of a hash of all that decides a vector: names, types, shapes, bytes and preprocessing."""
-    digest = hashlib.sha256(json.dumps(asdict(preprocessing), sort_keys=True).encode())
+def fingerprint(backbone: Mapping[str, Tensor], preprocessing: Preprocessing, card: EncoderCard) -> str:
+    """Return 16 hex digits of a hash of all that decides a vector.
+
+    That is names, types, shapes and bytes of the tensors, the preprocessing, and a stem that is not torchvision's.
+    """
+    stem = {name: getattr(card, name) for name in ("stem_padding", "stem_relu")}
+    decisive = asdict(preprocessing) | (stem if stem != {"stem_padding": 1, "stem_relu": True} else {})
+    digest = hashlib.sha256(json.dumps(decisive, sort_keys=True).encode())
     for name in sorted(backbone):
         if not is_batch_count(name):
             tensor = backbone[name].detach().cpu().contiguous()

@@ -45,7 +45,7 @@ class Encoder:
     @cached_property
     def fingerprint(self) -> str:
         """What tells this encoder from others: see `fingerprint`."""
-        return fingerprint(self.network.state_dict(), self.preprocessing)
+        return fingerprint(self.network.state_dict(), self.preprocessing, self.card)
 
     def prepare(self, image: Image.Image) -> Tensor:
         """Cut a picture (RGB, any size) to what the network sees: uint8 (3, crop, crop)."""
@@ -87,7 +87,7 @@ def save_encoder(folder: Path, state: Mapping[str, Tensor], card: EncoderCard, p
         for name, tensor in state.items()
     }
     backbone = {name.removeprefix(BACKBONE): t for name, t in tensors.items() if name.startswith(BACKBONE)}
-    facts = EncoderFacts(card, preprocessing, fingerprint(backbone, preprocessing))
+    facts = EncoderFacts(card, preprocessing, fingerprint(backbone, preprocessing, card))
     with atomic_path(folder / TENSOR_FILE) as partial:
         safetensors.torch.save_file(tensors, partial)
     atomic_write(folder / CARD_FILE, facts.to_json().encode("ascii"))  # last: it vouches for the tensors

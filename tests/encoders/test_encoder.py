@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -166,20 +167,22 @@ CHANGES: dict[str, Callable[[dict[str, torch.Tensor]], Any]] = {
 @pytest.mark.parametrize("change", CHANGES)
 def test_the_fingerprint_tells_every_difference_of_the_weights(change: str) -> None:
     backbone = {name: tensor.clone() for name, tensor in query_encoder().backbone.state_dict().items()}
-    before = fingerprint(backbone, SMALL)
+    before = fingerprint(backbone, SMALL, CARD)
     CHANGES[change](backbone)
-    assert fingerprint(backbone, SMALL) != before
+    assert fingerprint(backbone, SMALL, CARD) != before
 
 
 def test_the_fingerprint_tells_the_preprocessing_and_nothing_that_leaves_the_vectors_alone() -> None:
     encoder = query_encoder()
     backbone = encoder.backbone.state_dict()
-    before = fingerprint(backbone, SMALL)
+    before = fingerprint(backbone, SMALL, CARD)
     assert len(before) == 16
-    assert fingerprint(backbone, Preprocessing(41, 32, SMALL.mean, SMALL.std)) != before
+    assert fingerprint(backbone, Preprocessing(41, 32, SMALL.mean, SMALL.std), CARD) != before
+    for stem in ({"stem_padding": 2}, {"stem_relu": False}):
+        assert fingerprint(backbone, SMALL, replace(CARD, **stem)) != before
     backbone["bn1.num_batches_tracked"] += 1
     turned = encoder.backbone.to(memory_format=torch.channels_last).state_dict()
-    assert fingerprint(turned, SMALL) == fingerprint(backbone, SMALL) == before
+    assert fingerprint(turned, SMALL, CARD) == fingerprint(backbone, SMALL, CARD) == before
 
 
 def test_an_encoder_saves_itself_with_the_same_fingerprint(encoder: Encoder, tmp_path: Path) -> None:
@@ -207,6 +210,26 @@ def rewrite_card(folder: Path, change: Callable[[dict[str, Any]], None]) -> None
     ("change", "message"),
     [
         (lambda facts: facts.update(format=2), "newer mocosearch"),
+        *((lambda facts, value=value: facts.update(format=value), "damaged") for value in (0, True, 1.5, "1", None)),
+        *(
+            (lambda facts, key=key, value=value: facts["preprocessing"].update({key: value}), "damaged")
+            for key, value in (
+                *(("resize", value) for value in ("40", 40.5, True, 10**9)),
+                *(("mean", value) for value in ("abc", [0.5], 0.5, [0.5, 0.5, float("nan")], [True, 0, 0])),
+                *(("std", value) for value in ([0.5, 0.5, 0], [0.5, 0.5, -1], [0.5, 0.5, 10**400], [1, 1, "1"])),
+            )
+        ),
+        *(
+            (lambda facts, key=key, value=value: facts["card"].update({key: value}), "damaged")
+            for key, value in (
+                *(("architecture", value) for value in (18, None, "resnet18\n")),
+                *(("trained_on", value) for value in (["/photos"], "\ud800")),
+                *(("photos", value) for value in ("8", 8.5, True, -1)),
+                *(("stem_padding", value) for value in (4, -1, "1", None, 1.0)),
+                *(("stem_relu", value) for value in (1, "yes", None)),
+                ("mo\nod", "good"),
+            )
+        ),
         (lambda facts: facts.update(fingerprint="0" * 16), "belong together"),
         (lambda facts: facts["preprocessing"].update(crop=31), "belong together"),
         (lambda facts: facts["preprocessing"].update(crop=99), "damaged"),
@@ -245,7 +268,7 @@ def test_tensors_of_another_encoder_or_cut_off_or_missing_are_refused(saved: Pat
 
 def test_a_card_that_is_no_json_is_refused(saved: Path, tmp_path: Path) -> None:
     folder = copy_of(saved, tmp_path / "encoder")
-    for text in ("", "{", "[]", "null"):
+    for text in ("", "{", "[]", "null", "[" * 100_000):
         (folder / CARD_FILE).write_text(text)
         with pytest.raises(BadCheckpoint, match="damaged"):
             load_encoder(folder, CPU)
