@@ -50,7 +50,14 @@ def library_in_use(named: Path | None = None) -> tuple[Path, str]:
     return found, "indexed last"
 
 
+def remember_library(root: Path, folder: Path) -> None:
+    """Make the library of `root` whose index is in `folder` the one that is meant from now on; NotWritable."""
+    inside = folder.resolve() == (root / FOLDER).resolve()
+    user_folders.set_last_library(root)
+    user_folders.remember_index_folder(root, None if inside else folder)
+
+
 def _index_folder(root: Path) -> Path | None:
-    elsewhere = user_folders.index_folder_of(root)
-    places = (root / FOLDER, root, *([] if elsewhere is None else [elsewhere]))
+    elsewhere = user_folders.index_folder_of(root)  # where it was put last goes before where it once was
+    places = (*([] if elsewhere is None else [elsewhere]), root / FOLDER, root)
     return next((place for place in places if is_index(place)), None)

@@ -76,10 +76,15 @@ def index_folder_of(root: Path) -> Path | None:
     return _path(_read(_INDEXES).get(str(root.resolve())))
 
 
-def remember_index_folder(root: Path, folder: Path) -> None:
-    """Remember that the index of `root` is in `folder`."""
-    known = _read(_INDEXES) | {str(root.resolve()): str(folder.resolve())}
-    _write(_INDEXES, known)
+def remember_index_folder(root: Path, folder: Path | None) -> None:
+    """Remember that the index of `root` is in `folder`, and of no other photos; None: in `root` itself."""
+    place = None if folder is None else str(folder.resolve())
+    before = _read(_INDEXES)
+    known = {other: index for other, index in before.items() if other != str(root.resolve()) and index != place}
+    if place is not None:
+        known[str(root.resolve())] = place
+    if known != before:
+        _write(_INDEXES, known)
 
 
 def _path(text: str | None) -> Path | None:

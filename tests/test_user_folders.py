@@ -7,7 +7,7 @@ import pytest
 
 from mocosearch import user_folders
 from mocosearch.errors import NoLibrary
-from mocosearch.find_library import index_folder, library_in_use
+from mocosearch.find_library import index_folder, library_in_use, remember_library
 from mocosearch_index.errors import NotWritable
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EncoderIdentity
@@ -95,6 +95,30 @@ def test_an_index_kept_elsewhere_is_found_by_its_photos_and_by_itself(tmp_path: 
     assert index_folder(photos) == index
     assert index_folder(index) == index
     assert index_folder(photos, index) == index
+
+
+def test_of_two_indexes_of_the_same_photos_the_one_indexed_last_is_meant(tmp_path: Path) -> None:
+    photos, elsewhere = tmp_path / "photos", tmp_path / "index"
+    make_index(photos / ".mocosearch", photos)
+    make_index(elsewhere, photos)
+    remember_library(photos, elsewhere)
+    assert index_folder(photos) == elsewhere
+    elsewhere.rename(tmp_path / "unplugged")
+    assert index_folder(photos) == photos / ".mocosearch"
+    remember_library(photos, photos / ".mocosearch")
+    (tmp_path / "unplugged").rename(elsewhere)
+    assert index_folder(photos) == photos / ".mocosearch"
+
+
+def test_a_folder_that_took_the_index_of_other_photos_is_not_that_of_the_first(tmp_path: Path) -> None:
+    first, second, index = tmp_path / "first", tmp_path / "second", tmp_path / "index"
+    make_index(index, second)
+    first.mkdir()
+    for photos in (first, second):
+        remember_library(photos, index)
+    assert index_folder(second) == index
+    with pytest.raises(NoLibrary):
+        index_folder(first)
 
 
 def test_where_there_is_no_library_the_message_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

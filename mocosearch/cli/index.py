@@ -44,17 +44,22 @@ def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bo
     full disk the next run goes on from there. A file that cannot be read is skipped and listed by `status`.
     """
     from mocosearch.cli.encoders import load_aloud
+    from mocosearch.find_library import FOLDER
     from mocosearch.library import Library
+    from mocosearch_index.paths import shown
 
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links, drops ".."
     library, why = Library.open_or_create(folder, encoder, index_dir, load_aloud)
     with library:
         own = library.index.encoder
         click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)
-        _tell_of_newer_encoder(library)
+        if index_dir is None and library.index.folder != folder / FOLDER:
+            click.echo(f"Index    {shown(library.index.folder)}, where it was put with --index-dir", err=True)
+        if encoder is None:
+            _tell_of_newer_encoder(library)
         with stop_on_signals("Saving what is done") as stop, _bar() as on_progress:
             report = library.update(progress=on_progress, stop=stop, prune=prune)
-        _remember(library, index_dir)
+        _remember(library)
         counts = library.index.counts()
         if as_json:
             click.echo(json.dumps(_as_json(library, report, counts), indent=2))
@@ -99,14 +104,12 @@ def _bar() -> Iterator[Callable[["Progress"], None]]:
         yield show
 
 
-def _remember(library: "Library", index_dir: Path | None) -> None:
-    from mocosearch.user_folders import remember_index_folder, set_last_library
+def _remember(library: "Library") -> None:
+    from mocosearch.find_library import remember_library
     from mocosearch_index.errors import DiskFull, NotWritable
 
     try:
-        set_last_library(library.root)
-        if index_dir is not None:
-            remember_index_folder(library.root, index_dir)
+        remember_library(library.root, library.index.folder)
     except (DiskFull, NotWritable) as error:  # the index is whole; it only has to be named
         click.echo(f"Note     This library will not be remembered. {error}", err=True)
 

@@ -19,12 +19,14 @@ JUNK_FOLDERS = frozenset(
     b"@eadir @tmp @recycle @recently-snapshot #recycle #snapshot $recycle.bin recycler lost+found __macosx".split()
 ) | {b"system volume information"}
 
+_OF_AN_INDEX = ("catalog.sqlite", "vectors-*.f16")  # named here, for their own module would load faiss
+
 
 def find_photos(root: Path, *, on_unreadable: Callable[[bytes, OSError], None] | None = None) -> Iterator[FileStamp]:
     """The photos below `root`, sorted by path (bytes, relative to `root`, "/" between folders).
 
     Symbolic links are followed; what a link shows a second time is given once, by its real path where it has
-    one below `root`. Hidden and junk names are left out, and so is everything that is not a regular file.
+    one below `root`. Hidden and junk names are left out, folders of an index, and all that is no regular file.
     `on_unreadable(path, error)` is told of each folder or file that cannot be looked at.
     Raises NoPhotos, before the first photo, when `root` is missing, is not a folder or cannot be listed.
     """
@@ -59,7 +61,7 @@ def _walk(
             if stat.S_ISDIR(status.st_mode):
                 if (status.st_dev, status.st_ino) not in visited:
                     visited.add((status.st_dev, status.st_ino))
-                    stack.extend(_entries(entry.path))
+                    stack.extend([] if _holds_an_index(entry.path) else _entries(entry.path))
             elif stat.S_ISREG(status.st_mode) and _is_photo_name(entry.name):
                 yield FileStamp(path, status.st_size, status.st_mtime_ns)
         except OSError as error:
@@ -89,6 +91,12 @@ def _is_folder(entry: "os.DirEntry[bytes]") -> bool:
 
 def _is_visible(name: bytes) -> bool:
     return not name.startswith(b".") and name.lower() not in JUNK_FOLDERS
+
+
+def _holds_an_index(folder: bytes) -> bool:
+    """Whether the pictures in `folder` are thumbnails of ours. Beside another program's catalog are no vectors."""
+    path = Path(os.fsdecode(folder))
+    return all(any(path.glob(pattern)) for pattern in _OF_AN_INDEX)
 
 
 def _is_photo_name(name: bytes) -> bool:

@@ -20,6 +20,7 @@ from PIL import Image
 from mocosearch.cli import main
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.nets import build_backbone
+from mocosearch.user_folders import set_current_encoder
 from mocosearch_index.image_index import ImageIndex
 
 # As the command line, but with a commit after every photo and a pause before it, so that there is time to interfere.
@@ -168,6 +169,30 @@ def test_an_index_elsewhere_is_found_again(mocosearch: Terminal, photos: Path, e
     for where in ([], [photos], [tmp_path / "index"]):
         assert "5 indexed" in mocosearch("status", *where)[0]
     assert mocosearch("search", photos / "1.jpg", "-k", "1")[0] == f"{photos / '1.jpg'}\n"
+
+
+def test_a_second_index_elsewhere_is_the_one_meant_from_then_on(
+    mocosearch: Terminal, photos: Path, encoder: str, tmp_path: Path
+) -> None:
+    index, own = tmp_path / "index", photos / ".mocosearch"
+    mocosearch("index", photos, "--encoder", encoder)
+    mocosearch("index", photos, "--encoder", encoder, "--index-dir", index)
+    assert f"'{index}', where it was put with --index-dir" in mocosearch("index", photos)[1]
+    for where in ([], [photos]):
+        assert json.loads(mocosearch("status", *where, "--json")[0])["index"] == str(index)
+    mocosearch("index", photos, "--index-dir", own)
+    assert "--index-dir" not in mocosearch("index", photos)[1]
+    assert json.loads(mocosearch("status", "--json")[0])["index"] == str(own)
+
+
+def test_a_newer_encoder_is_told_of_only_when_none_was_named(
+    mocosearch: Terminal, photos: Path, encoders: dict[str, str], tmp_path: Path
+) -> None:
+    first, second = encoders
+    mocosearch("index", photos, "--encoder", first)
+    set_current_encoder(Path(second))
+    assert "another encoder was trained since" in mocosearch("index", photos)[1]
+    assert "another encoder" not in mocosearch("index", photos, "--encoder", first)[1]
 
 
 def test_a_home_that_cannot_be_written_to_costs_only_the_memory(

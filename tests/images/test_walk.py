@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from mocosearch.errors import NoPhotos
 from mocosearch.images.walk import find_photos
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import EncoderIdentity
 
 NOBODY = 65534
 STRANGE_NAMES = [
@@ -72,6 +74,13 @@ def test_other_files_are_left_out(tmp_path: Path, name: str) -> None:
 def test_hidden_and_junk_names_are_left_out(tmp_path: Path, name: str) -> None:
     put(tmp_path, name, "kept.jpg")
     assert paths(tmp_path) == [b"kept.jpg"]
+
+
+def test_a_folder_that_holds_an_index_is_left_out_but_not_one_with_another_programs_catalog(tmp_path: Path) -> None:
+    encoder = EncoderIdentity("f" * 16, 8, "dice")
+    ImageIndex.create(tmp_path / "x" / "index", root=tmp_path, encoder=encoder).close()
+    put(tmp_path, "x/index/thumbnails/a.webp", "x/b.jpg", "other/catalog.sqlite", "other/c.jpg")
+    assert paths(tmp_path) == [b"other/c.jpg", b"x/b.jpg"]
 
 
 def test_a_hidden_root_is_walked_because_somebody_named_it(tmp_path: Path) -> None:
