@@ -161,8 +161,9 @@ def without_prefix(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def match_tensors(expected: Mapping[str, Tensor], given: Mapping[str, Tensor], source: str) -> dict[str, Tensor]:
     """Return `given` as float32, ready for a strict load into a module whose state dict is `expected`.
 
-    BadCheckpoint names every tensor that is missing, unknown or of another shape. Only batch norm's count of
-    batches, which inference does not use, may be missing: old files lack it.
+    BadCheckpoint names every tensor that is missing, unknown, of another shape or of another kind: a network of plain
+    floating-point tensors takes no integers, complex numbers, sparse or quantized tensors. Only batch norm's count
+    of batches, which inference does not use, may be missing: old files lack it.
     """
     counts = {name: torch.zeros((), dtype=torch.int64) for name in expected if is_batch_count(name)}
     given = {**counts, **given}
@@ -173,12 +174,29 @@ def match_tensors(expected: Mapping[str, Tensor], given: Mapping[str, Tensor], s
         for name, tensor in given.items()
         if name in expected and tensor.shape != expected[name].shape
     ]
+    wrong += [
+        f"{name} holds {_kind(tensor)}"
+        for name, tensor in given.items()
+        if name in expected and not _is_plain(tensor, like=expected[name])
+    ]
     if wrong:
         more = f" and {len(wrong) - 5} more" if len(wrong) > 5 else ""
         raise BadCheckpoint(
             f"{source} does not fit its network: {', '.join(wrong[:5])}{more}; use a file of the architecture it names."
         )
     return {name: given[name].to(expected[name].dtype) for name in expected}
+
+
+def _is_plain(tensor: Tensor, *, like: Tensor) -> bool:
+    """Whether `tensor` is dense, in memory, and of floating-point numbers (quantized ones are none) if `like` is."""
+    dense = tensor.layout == torch.strided and not tensor.is_meta
+    return dense and not tensor.is_complex() and tensor.is_floating_point() == like.is_floating_point()
+
+
+def _kind(tensor: Tensor) -> str:
+    """Say in words what torch calls the type of a tensor, as `int64` or `sparse_coo float32`."""
+    words = f"{'' if tensor.layout == torch.strided else tensor.layout} {tensor.dtype}{' of no data' * tensor.is_meta}"
+    return words.replace("torch.", "").strip()
 
 
 def is_batch_count(name: str) -> bool:

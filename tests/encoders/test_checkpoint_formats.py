@@ -110,6 +110,26 @@ def test_files_that_are_cut_off_or_no_checkpoint_are_refused_in_one_line(tmp_pat
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("tensor", "kind"),
+    [
+        (torch.zeros(2, 2, dtype=torch.complex64), "complex64"),
+        (torch.zeros(2, 2, dtype=torch.bool), "bool"),
+        (torch.zeros(2, 2, dtype=torch.int64), "int64"),
+        (torch.zeros(2, 2).to_sparse(), "sparse_coo float32"),
+        (torch.zeros(2, 2, device="meta"), "float32 of no data"),
+    ],
+)
+def test_a_tensor_of_another_kind_is_named_and_not_converted(tensor: Tensor, kind: str) -> None:
+    with pytest.raises(BadCheckpoint, match=f"file does not fit.*: w holds {kind};"):
+        match_tensors({"w": torch.zeros(2, 2)}, {"w": tensor}, "a file")
+
+
+def test_a_tensor_of_as_many_numbers_in_another_shape_does_not_fit() -> None:
+    with pytest.raises(BadCheckpoint, match=r"w is \(4, 1\), not \(2, 2\)"):
+        match_tensors({"w": torch.zeros(2, 2)}, {"w": torch.zeros(4, 1)}, "a file")
+
+
 def test_a_match_keeps_values_and_takes_the_expected_types() -> None:
     expected = {"w": torch.zeros(2), "bn.num_batches_tracked": torch.zeros((), dtype=torch.int64)}
     matched = match_tensors(expected, {"w": torch.tensor([1.0, 2.0], dtype=torch.float64)}, "a file")
