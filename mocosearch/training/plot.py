@@ -75,14 +75,13 @@ def _draw_steps(axes: Mapping[str, Axes], metrics: Sequence[Row], facts: PlotFac
     loss.axhline(facts.chance_loss, color=_RED, linestyle="--", linewidth=1, label="guessing, ln(K + 1)")
     if metrics:
         epochs = np.array([row["step"] for row in metrics]) / facts.steps_per_epoch
-        _draw_curve(loss, epochs, np.array([row["loss"] for row in metrics]))
-        _draw_curve(accuracy, epochs, np.array([row["accuracy"] for row in metrics]))
         rate.plot(epochs, [row["lr"] for row in metrics], color=_BLUE, linewidth=1.5)
         filling = sum(row.get("queue_fill", 1.0) < 1 for row in metrics)
-        if filling:
-            for axis in (loss, accuracy):
+        for axis, name in ((loss, "loss"), (accuracy, "accuracy")):
+            if filling < len(metrics):  # among random keys the right one is easily found: no figure worth an axis
+                _draw_curve(axis, epochs[filling:], np.array([row[name] for row in metrics[filling:]]))
+            if filling:
                 axis.axvspan(0, epochs[filling - 1], color=_GRAY, alpha=0.2, linewidth=0, label="queue still random")
-    _reach(loss, 0.0, facts.chance_loss * 1.08)
     _reach(rate, 0.0, None)
     loss.legend(loc="best", fontsize=8, frameon=False)
 
