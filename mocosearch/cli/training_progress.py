@@ -34,6 +34,7 @@ def print_plan(run: "Run", why: str) -> None:
     lines = [
         f"Recipe   {run.recipe_name} ({why})",
         f"Photos   {run.photos:,} from {run.root}{f', {len(run.skipped)} skipped' if run.skipped else ''}",
+        *([f"From     {run.continued_from}"] if run.continued_from else []),
         f"Network  {recipe.backbone.architecture}, crops of {recipe.views.crop} pixels, on {run.device}",
         f"Method   {method.name}, K {negatives(recipe):,}, T {method.temperature}",
         f"Batch    {recipe.batch} photos, learning rate {rate:.3g}",

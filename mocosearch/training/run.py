@@ -56,6 +56,7 @@ class Run:
     notices: Sequence[str] = ()  # what was changed to fit the recipe to the collection
     seconds_per_step: float | None = None  # where it was measured
     init: Mapping[str, Tensor] | None = None  # weights that the backbone starts from, instead of random ones
+    continued_from: str | None = None  # whose weights these are, in words
     probe: Probe | None = None
     tensorboard: bool = False
     compile: bool = False  # by torch.compile
@@ -208,7 +209,7 @@ class Run:
             architecture=self.recipe.backbone.architecture,
             small_stem=self.recipe.backbone.small_stem,
             feature_dim=self.recipe.method.feature_dim,
-            trained_on=str(self.root),
+            trained_on=str(self.root) + (f", continued from {self.continued_from}" if self.continued_from else ""),
             photos=self.photos,
             steps=steps,
             recipe=self.recipe_name,

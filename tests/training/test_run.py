@@ -140,6 +140,7 @@ def test_a_run_can_start_from_another_encoder(
         if name.startswith("backbone.") and name.endswith((".weight", ".bias")):
             torch.testing.assert_close(continued[name], tensor)
     assert "resnet18" in json.loads((tmp_path / "run" / "run.json").read_text())["init"]
+    assert "continued from resnet18" in load_encoder(tmp_path / "run").card.trained_on
 
 
 KILLED = """
