@@ -8,10 +8,10 @@ import base64
 import hashlib
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from http import HTTPStatus
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -24,11 +24,12 @@ LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST = re.compile(r"(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?", re.IGNORECASE)
 
 _EVENT = "/gradio_api/queue/join"
+_RESULTS = "/gradio_api/queue/data"
 _READ = re.compile(
     r"/|/healthz|/favicon\.ico|/theme\.css|/manifest\.json|/page/[a-z]+\.[a-z]+"
     r"|/(assets|static/js|static/img|static/fonts)/[\w@-]+(\.[\w@-]+)*"
     r"|/thumbnails/[0-9a-f-]+\.webp|/uploads/[0-9a-f]+\.webp"
-    r"|/gradio_api/queue/data|/gradio_api/app_id",
+    rf"|{_RESULTS}|/gradio_api/app_id",
     re.ASCII,
 )
 _WRITE = re.compile(rf"/api/queries|{_EVENT}", re.ASCII)
@@ -63,13 +64,21 @@ class Refused(Exception):
 class Guard:
     """ASGI middleware around the whole application."""
 
-    def __init__(self, app: ASGIApp, functions: Mapping[int, int], names: Collection[str] = LOOPBACK_NAMES) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        functions: Mapping[int, int],
+        sessions: Container[str],
+        names: Collection[str] = LOOPBACK_NAMES,
+    ) -> None:
         """Let requests through that are addressed to one of `names` (Host header, without port).
 
         `functions`: what events may call, and with how many values (see `is_plain_event`).
+        `sessions`: those that wait for results, at any time; for others Gradio would fail amid its answer.
         """
         self._app = app
         self._functions = functions
+        self._sessions = sessions
         self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -87,6 +96,8 @@ class Guard:
             _check_address(scope)
             if scope["path"] == _EVENT:
                 receive = await _checked_event(receive, self._functions)
+            if scope["path"] == _RESULTS:
+                _check_session(scope, self._sessions)
         except Refused as refusal:
             where = printable(scope.get("raw_path") or scope["path"].encode())[:200]
             _log.warning("Refused %s %s: %s", scope["method"], where, refusal)
@@ -120,6 +131,11 @@ def _check_address(scope: Scope) -> None:
     if method == "POST" and _WRITE.fullmatch(path):
         return
     raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
+
+
+def _check_session(scope: Scope, sessions: Container[str]) -> None:
+    if QueryParams(scope["query_string"]).get("session_hash") not in sessions:
+        raise Refused(HTTPStatus.NOT_FOUND, "this session waits for no results")
 
 
 async def _checked_event(receive: Receive, functions: Mapping[int, int]) -> Receive:

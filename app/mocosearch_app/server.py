@@ -1,5 +1,6 @@
 """Serve the page of a library on this machine until somebody stops it."""
 
+import asyncio
 import errno
 import logging
 import signal
@@ -23,7 +24,8 @@ from mocosearch_index.errors import MocosearchError
 
 FIRST_PORT = 7860
 _PORTS_TRIED = 100
-_DRAIN_SECONDS = 10
+_DRAIN_SECONDS = 10  # how long a client may take to send or fetch what it began before the server was told to stop
+_CANCEL_SECONDS = 2  # later, what even then goes on is canceled, which uvicorn reports with a traceback
 _LOOPBACK = ("127.0.0.1", "localhost")
 _log = logging.getLogger(__name__)
 
@@ -53,7 +55,7 @@ def serve(
             log_level="warning",
             proxy_headers=False,
             server_header=False,
-            timeout_graceful_shutdown=_DRAIN_SECONDS,
+            timeout_graceful_shutdown=_DRAIN_SECONDS + _CANCEL_SECONDS,
             ws="none",
         )
         server = _Server(config, lambda: on_ready(address))
@@ -69,7 +71,8 @@ def build_app(service: SearchService) -> ASGIApp:
     """Put page and routes together behind the guard."""
     api, page = build_api(service), build_page(service)
     mount_page(api, page)
-    return Guard(api, {number: len(function.inputs) for number, function in page.fns.items()})
+    functions = {number: len(function.inputs) for number, function in page.fns.items()}
+    return Guard(api, functions, page._queue.pending_messages_per_session)
 
 
 def _load_encoder(service: SearchService) -> None:
@@ -93,6 +96,16 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._on_ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Finish what was asked before, but hang up on clients that take too long."""
+        hanging_up = asyncio.get_running_loop().call_later(_DRAIN_SECONDS, self._hang_up)
+        await super().shutdown(sockets=sockets)
+        hanging_up.cancel()
+
+    def _hang_up(self) -> None:
+        for connection in list(self.server_state.connections):
+            connection.transport.abort()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -34,9 +34,9 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
 
 def ask(method: str, path: str, *, host: str = "127.0.0.1:7860", **options: Any) -> httpx.Response:
     async def request() -> httpx.Response:
-        transport = httpx.ASGITransport(Guard(echo, {1: 1}))
+        transport = httpx.ASGITransport(Guard(echo, {1: 1}, {"waiting"}))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as client:
-            options["headers"] = {"host": host, **options.get("headers", {})}
+            options["headers"] = [("host", host), *options.get("headers", {}).items()]
             return await client.request(method, path, **options)
 
     return asyncio.run(request())
@@ -56,6 +56,11 @@ def test_the_names_of_this_machine_are_answered(host: str) -> None:
 )
 def test_any_other_host_is_refused(host: str) -> None:
     assert ask("GET", "/", host=host).status_code == 400
+
+
+@pytest.mark.parametrize("second", ["evil.example", "127.0.0.1:7860"])
+def test_two_hosts_in_one_request_are_refused(second: str) -> None:
+    assert ask("GET", "/", headers={"host": second}).status_code == 400
 
 
 @pytest.mark.parametrize(
@@ -146,7 +151,7 @@ def test_addresses_the_page_does_not_use_do_not_exist(path: str) -> None:
             "query_string": b"",
             "headers": [(b"host", b"127.0.0.1:7860")],
         }
-        await Guard(echo, {1: 1})(scope, receive, send)
+        await Guard(echo, {1: 1}, ())(scope, receive, send)
         return status
 
     assert asyncio.run(request()) == 404
@@ -175,6 +180,12 @@ def test_an_event_with_a_file_in_it_and_one_without_end_are_refused() -> None:
     claim = {"path": "http://127.0.0.1:1/", "meta": {"_type": "gradio.FileData"}}
     assert ask("POST", "/gradio_api/queue/join", json={**EVENT, "data": [claim]}).status_code == 400
     assert ask("POST", "/gradio_api/queue/join", content=b" " * 5000).status_code == 413
+
+
+@pytest.mark.parametrize(("query", "status"), [("waiting", 200), ("x", 404), ("", 404), ("x&session_hash=", 404)])
+def test_only_a_session_that_waits_for_results_gets_some(query: str, status: int) -> None:
+    assert ask("GET", f"/gradio_api/queue/data?session_hash={query}").status_code == status
+    assert ask("GET", "/gradio_api/queue/data").status_code == 404
 
 
 def test_headers_that_claim_another_address_do_not_arrive() -> None:

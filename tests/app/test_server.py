@@ -14,6 +14,7 @@ import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -286,8 +287,12 @@ def test_every_refusal_is_one_line_in_the_log(server: Serving) -> None:
     before = len(server.log.read_text().splitlines())
     with server.client() as client:
         client.get("/file=/etc/passwd%0Aroot")
+        assert client.get("/gradio_api/queue/data?session_hash=unknown").status_code == 404
     lines = server.log.read_text().splitlines()[before:]
-    assert lines == ["Refused GET /file=/etc/passwd%0Aroot: there is nothing at this address"]
+    assert lines == [
+        "Refused GET /file=/etc/passwd%0Aroot: there is nothing at this address",
+        "Refused GET /gradio_api/queue/data: this session waits for no results",
+    ]
 
 
 # ---- changes meanwhile, and the end
@@ -342,6 +347,22 @@ def test_an_upload_that_is_under_way_when_the_server_is_told_to_stop_is_answered
             connection.sendall(picture[10:])
             assert b" 201 " in connection.recv(65536).partition(b"\r\n")[0]
         assert server.process.wait(30) == 0
+
+
+def test_uploads_that_never_end_delay_the_stop_by_the_drain_and_leave_no_traceback(
+    indexed: Path, tmp_path: Path
+) -> None:
+    with serving(indexed, tmp_path) as server, ExitStack() as stack:
+        for _ in range(3):
+            connection = socket.create_connection(("127.0.0.1", server.port), timeout=30)
+            stack.enter_context(connection)
+            connection.sendall(b"POST /api/queries HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 99\r\n\r\nabc")
+        with server.client() as client:
+            client.get("/healthz")  # when this is answered, the uploads have begun
+        assert server.stop() == 0
+        words = server.log.read_text()
+    assert "Traceback" not in words
+    assert "Error" not in words
 
 
 def test_a_taken_port_is_one_clear_line(server: Serving, indexed: Path) -> None:
