@@ -129,7 +129,7 @@ class Sweep:
     def run(self, cell: Cell) -> Run | None:
         """Return the training run of a cell, from where it was stopped if it was; None once it is trained."""
         folder = RunFolder(_cell_folder(self.folder, cell.name))
-        if folder.encoder.is_dir():
+        if folder.is_finished:
             return None
         if any(folder.checkpoints.glob("step-*.pt")):
             return resumed_run(folder.path)

@@ -153,7 +153,7 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
     facts, recipe, stamps = run_folder.read()
     if facts.tensorboard:
         check_tensorboard()
-    if run_folder.encoder.is_dir():
+    if run_folder.is_finished:
         raise BadCheckpoint(f"The run in {folder} is finished; its encoder is {run_folder.encoder}.")
     if recipe.batch % world_size() or recipe.batch < FEWEST_PER_RANK * world_size():
         raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {world_size()} devices.")

@@ -23,6 +23,7 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from mocosearch.encoders.sources import CARD_FILE
 from mocosearch.errors import BadCheckpoint, BadRecipe, RunGoingOn
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.recipes import Recipe, validate_recipe
@@ -81,6 +82,11 @@ class RunFolder:
         """Tell whether the run's photos are those in `root`, if that is given; raises BadCheckpoint."""
         stored = Path(self.facts().root)
         return root is None or stored.resolve() == root.resolve()
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the encoder is written, of whose files the card is the last."""
+        return (self.encoder / CARD_FILE).is_file()
 
     def never_began(self) -> bool:
         """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""
@@ -185,7 +191,7 @@ def latest_unfinished(runs: Path, root: Path | None) -> Path:
     found = sorted(runs.glob("*/run.json"), key=lambda path: path.stat().st_mtime_ns, reverse=True)
     for path in found:
         folder = RunFolder(path.parent)
-        if folder.encoder.is_dir() or folder.never_began():
+        if folder.is_finished or folder.never_began():
             continue
         with suppress(BadCheckpoint):  # a damaged one, which --out names
             if folder.is_of(root) and not folder.going_on():

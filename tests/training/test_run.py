@@ -232,6 +232,16 @@ def test_of_a_finished_run_the_last_checkpoint_is_kept(
     assert names == ["step-00000012.pt"]
 
 
+def test_a_run_that_was_killed_while_it_wrote_its_encoder_finishes(
+    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
+) -> None:
+    train(make(photos, tiny_recipe, tmp_path / "run"))
+    (tmp_path / "run" / "encoder" / "encoder.json").unlink()  # written last
+    assert latest_unfinished(tmp_path, None) == tmp_path / "run"
+    train(resumed_run(tmp_path / "run"))
+    assert load_encoder(tmp_path / "run").fingerprint == load_encoder(finished).fingerprint
+
+
 def test_a_run_can_be_resumed_from_before_its_first_step(
     finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
 ) -> None:
