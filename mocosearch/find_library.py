@@ -5,7 +5,7 @@ from pathlib import Path
 from mocosearch import user_folders
 from mocosearch.errors import NoLibrary
 from mocosearch_index.image_index import is_index
-from mocosearch_index.paths import shown
+from mocosearch_index.paths import is_reachable, shown
 
 FOLDER = ".mocosearch"
 
@@ -17,7 +17,7 @@ def index_folder(root: Path, index_dir: Path | None = None) -> Path:
             raise NoLibrary(f"There is no index in {shown(index_dir)}: check --index-dir, or run `mocosearch index`.")
         return index_dir
     found = _index_folder(root)
-    if found is None and not root.exists():
+    if found is None and not is_reachable(root):
         raise NoLibrary(f"There is no folder {shown(root)}: check the name, or connect the drive that holds it.")
     if found is None:
         raise NoLibrary(f"{shown(root)} has no index: run `mocosearch index` on it first, or name another folder.")

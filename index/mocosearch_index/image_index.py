@@ -27,7 +27,7 @@ from mocosearch_index.errors import (
     NotAnIndex,
 )
 from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, vector_path
-from mocosearch_index.paths import shown
+from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import (
     EmbeddedPhoto,
     EncoderIdentity,
@@ -43,7 +43,7 @@ from mocosearch_index.vectors import Float16, Int64, VectorFile
 
 def is_index(folder: Path) -> bool:
     """Tell whether `folder` holds an index."""
-    return (folder / CATALOG).exists()
+    return is_reachable(folder / CATALOG)
 
 
 class ImageIndex:

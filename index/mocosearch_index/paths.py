@@ -20,6 +20,15 @@ def shown(path: Path) -> str:
     return f"'{printable(os.fsencode(path))}'"
 
 
+def is_reachable(path: Path) -> bool:
+    """Whether there is something at `path`; not so where a folder is closed, or the name too long or none at all."""
+    try:
+        path.stat()
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def _escaped(character: str) -> str:
     if character in _SHORT:
         return _SHORT[character]

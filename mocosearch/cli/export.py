@@ -26,8 +26,9 @@ def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> No
     """
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.user_folders import encoder_trained_last
+    from mocosearch_index.paths import is_reachable
 
-    if out.exists() and not force:  # before anything is loaded or downloaded
+    if is_reachable(out) and not force:  # before anything is loaded or downloaded
         raise click.UsageError(f"--out {out} is there already; name another, or add --force to replace it.")
     chosen = encoder or encoder_trained_last()
     import torch

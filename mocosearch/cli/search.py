@@ -32,11 +32,11 @@ def command(image: Path, folder: Path | None, k: int, as_json: bool) -> None:
     from mocosearch.find_library import library_in_use
     from mocosearch.images.decode import Undecodable, decode
     from mocosearch.library import Library
-    from mocosearch_index.paths import shown
+    from mocosearch_index.paths import is_reachable, shown
 
     index_folder, why = library_in_use(folder)
     with Library.open(index_folder) as library:
-        if not image.is_file():
+        if not (is_reachable(image) and image.is_file()):
             raise NoPhotos(f"There is no file {shown(image)}: name the picture to search with.")
         click.echo(f"Library  {shown(library.root)} ({why})", err=True)
         try:

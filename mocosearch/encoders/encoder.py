@@ -64,7 +64,7 @@ class Encoder:
         if not np.isfinite(vectors).all():
             raise BadCheckpoint(
                 f"The encoder {self.fingerprint} gives numbers that are not finite: its weights are no good; "
-                "train again, or name another with --encoder."
+                "train again, or name another encoder."
             )
         return np.asarray(vectors, dtype=np.float32)
 

@@ -15,8 +15,8 @@ from mocosearch.encoders.checkpoint_formats import FACTS_KEY, is_batch_count
 from mocosearch.encoders.encoder import Encoder
 from mocosearch.errors import CannotExport, MissingExtra
 from mocosearch.nets import backbone_names
-from mocosearch_index.atomic import atomic_path, disk_errors_named
-from mocosearch_index.paths import shown
+from mocosearch_index.atomic import atomic_path, disk_errors_named, not_writable
+from mocosearch_index.paths import is_reachable, shown
 
 OPSET = 20
 TOLERANCE = 1e-4  # of a number of a unit vector, between ONNX and torch
@@ -26,16 +26,23 @@ _CHECKED_BATCHES = (1, 3)
 def export_encoder(encoder: Encoder, format_name: str, out: Path, *, replace: bool = False) -> str:
     """Write `encoder` to `out` in one of FORMATS and return a line about using it.
 
-    Raises CannotExport when the format has no place for the encoder, when the file does not give the encoder's vectors,
-    or when `out` is there and not to be replaced; MissingExtra; DiskFull; NotWritable. A file that was there stays.
+    Raises BadCheckpoint when the encoder gives numbers that are not finite; CannotExport when the format has no place
+    for the encoder, when the file does not give the encoder's vectors, or when `out` is there and not to be replaced or
+    no regular file; MissingExtra; DiskFull; NotWritable. A file that was there stays.
     """
-    if out.exists() and not replace:
+    if is_reachable(out) and not replace:
         raise CannotExport(f"{shown(out)} is there already: name another --out, or replace it with --force.")
-    if out.is_dir():
-        raise CannotExport(f"{shown(out)} is a folder: name a file as --out.")
+    if is_reachable(out) and not out.is_file():
+        raise CannotExport(f"{shown(out)} is {'a folder' if out.is_dir() else 'no file'}: name a file as --out.")
+    probe = torch.zeros(1, 3, encoder.preprocessing.crop, encoder.preprocessing.crop, dtype=torch.uint8)
+    encoder.embed(probe)  # of weights that are no good no file is made
     with disk_errors_named(out.parent):
         out.parent.mkdir(parents=True, exist_ok=True)
     with atomic_path(out) as partial:
+        try:
+            partial.touch()
+        except FileNotFoundError as error:  # as in /proc
+            raise not_writable(out.parent) from error
         return FORMATS[format_name](encoder, partial)
 
 
@@ -137,7 +144,8 @@ def _onnx(encoder: Encoder, path: Path) -> str:
             f"The ONNX file gives other vectors than torch (they differ by {difference:.1e}) and was not kept: update "
             "onnx, onnxscript and onnxruntime, or choose --format safetensors."
         )
-    return f"opset {OPSET}; onnxruntime's vectors differ from torch's by at most {difference:.1e}"
+    takes = f"takes uint8 (batch, 3, {crop}, {crop})"
+    return f"opset {OPSET}; {takes}; onnxruntime's vectors differ from torch's by at most {difference:.1e}"
 
 
 def _difference(session: Any, model: nn.Module, pixels: Tensor) -> float:

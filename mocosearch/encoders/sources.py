@@ -27,7 +27,7 @@ from mocosearch.encoders.checkpoint_formats import (
 from mocosearch.encoders.downloads import PUBLISHED, Announce, BytesCallback, Published, fetch, fetch_file
 from mocosearch.errors import BadCheckpoint, BadRecipe, NoEncoder
 from mocosearch.nets import backbone_names, build_backbone
-from mocosearch_index.paths import printable, shown
+from mocosearch_index.paths import is_reachable, printable, shown
 
 CARD_FILE, TENSOR_FILE = "encoder.json", "model.safetensors"
 BACKBONE = "backbone."  # what the network's tensors are called in TENSOR_FILE
@@ -50,19 +50,20 @@ class Source:
 def open_source(spec: str | Path, announce: Announce, progress: BytesCallback) -> Source:
     """Find and read what `spec` names; NoEncoder, BadCheckpoint, DownloadFailed, MissingExtra."""
     path = Path(spec)
-    if path.name in (CARD_FILE, TENSOR_FILE) and (path.parent / CARD_FILE).is_file():
-        path = path.parent
-    if path.is_dir():
-        return _from_folder(path)
-    if path.is_file():
-        return _from_file(path)
+    if is_reachable(path):
+        if path.name in (CARD_FILE, TENSOR_FILE) and (path.parent / CARD_FILE).is_file():
+            path = path.parent
+        if path.is_dir():
+            return _from_folder(path)
+        if path.is_file():
+            return _from_file(path)
     scheme, colon, name = str(spec).partition(":")
     if colon and scheme in SCHEMES:
         return SCHEMES[scheme](name, announce, progress)
     if str(spec) in PUBLISHED:
         file = fetch(str(spec), announce=announce, progress=progress)
         return _foreign(read_checkpoint(file), shown(file), f"{PUBLISHED[str(spec)].trained_on}, {spec}")
-    raise NoEncoder(f"There is no encoder {printable(os.fsencode(path))}; give {FORMS}.")
+    raise NoEncoder(f"There is no encoder {printable(os.fsencode(spec))}; give {FORMS}.")
 
 
 def _from_folder(path: Path) -> Source:
@@ -82,6 +83,10 @@ def _from_folder(path: Path) -> Source:
 
 def _from_file(path: Path) -> Source:
     """A file that `mocosearch export` wrote, or one of another project."""
+    if path.suffix.lower() == ".onnx":
+        raise BadCheckpoint(
+            f"{shown(path)}: ONNX files are written but cannot be read; name the run, or a safetensors file of it."
+        )
     file = read_tensors(path)
     if file.facts is not None:
         return _own(EncoderFacts.from_json(file.facts, shown(path)), file.tensors, shown(path))
@@ -106,7 +111,7 @@ def _from_torchvision(name: str, announce: Announce, progress: BytesCallback) ->
 def _from_timm(name: str, announce: Announce, progress: BytesCallback) -> Source:
     """A network of timm with the weights that timm publishes, or with those in a file: NAME=FILE."""
     name, given, file_name = name.partition("=")
-    if given and not Path(file_name).is_file():
+    if given and not (is_reachable(Path(file_name)) and Path(file_name).is_file()):
         raise NoEncoder(f"There is no file {shown(Path(file_name))}: give timm:NAME=FILE.")
     network = timm_models.build(name)
     path = Path(file_name) if given else timm_models.fetch_weights(network, name, announce, progress)

@@ -1,6 +1,7 @@
 """Exported encoders: other programs compute our features from them, and what does not fit a format is refused."""
 
 import json
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -16,9 +17,10 @@ import torchvision
 from torch import nn
 
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing, load_encoder
-from mocosearch.encoders.export import detectron2_name, export_encoder
-from mocosearch.errors import CannotExport, MissingExtra
+from mocosearch.encoders.export import FORMATS, detectron2_name, export_encoder
+from mocosearch.errors import BadCheckpoint, CannotExport, MissingExtra
 from mocosearch.nets import build_backbone
+from mocosearch_index.errors import NotWritable
 
 CPU = torch.device("cpu")
 SEEN = Preprocessing(resize=72, crop=64, mean=(0.5, 0.4, 0.3), std=(0.2, 0.25, 0.3))
@@ -79,9 +81,10 @@ def test_onnx_goes_from_pixels_to_the_vectors_that_are_searched(
     ours = encoder(small_stem=True) if kind == "resnet" else timm_encoder(tmp_path)
     told = export_encoder(ours, "onnx", tmp_path / "e.onnx")
     assert capfd.readouterr().out == ""
-    assert "opset 20" in told
+    assert f"opset 20; takes uint8 (batch, 3, {ours.preprocessing.crop}, {ours.preprocessing.crop})" in told
     session = onnxruntime.InferenceSession(tmp_path / "e.onnx", providers=["CPUExecutionProvider"])
     mean, std = (torch.tensor(v).view(3, 1, 1) for v in (ours.preprocessing.mean, ours.preprocessing.std))
+    assert session.get_inputs()[0].shape[2] == ours.preprocessing.crop
     for batch in (1, 3):
         pixels = torch.randint(0, 256, (batch, 3, ours.preprocessing.crop, ours.preprocessing.crop), dtype=torch.uint8)
         with torch.inference_mode():
@@ -100,15 +103,18 @@ def test_onnx_goes_from_pixels_to_the_vectors_that_are_searched(
 class Doubled(nn.Module):
     """Another network each time that it is traced: what an exporter that goes wrong would write."""
 
+    def __init__(self, shift: float) -> None:
+        super().__init__()
+        self.shift, self.feature_dim = shift, 3
+
     def forward(self, images: torch.Tensor) -> torch.Tensor:
         sums = images.mean(dim=(2, 3))
-        return sums + 1 if torch.compiler.is_exporting() else sums
+        return sums + self.shift if torch.compiler.is_exporting() else sums
 
 
-def test_an_onnx_file_that_gives_other_vectors_is_not_kept(tmp_path: Path) -> None:
-    network = Doubled()
-    network.feature_dim = 3  # type: ignore[assignment]
-    wrong = Encoder(network, EncoderCard("resnet18", False, None, "/photos", 1, 1, "x", ""), SEEN, CPU)
+@pytest.mark.parametrize("shift", [1.0, float("nan")])
+def test_an_onnx_file_that_gives_other_vectors_is_not_kept(shift: float, tmp_path: Path) -> None:
+    wrong = Encoder(Doubled(shift), EncoderCard("resnet18", False, None, "/photos", 1, 1, "x", ""), SEEN, CPU)
     (tmp_path / "e.onnx").write_bytes(b"an older one")
     with pytest.raises(CannotExport, match="gives other vectors than torch") as caught:
         export_encoder(wrong, "onnx", tmp_path / "e.onnx", replace=True)
@@ -177,6 +183,33 @@ def test_a_file_that_is_there_stays_unless_it_is_to_be_replaced(tmp_path: Path) 
     assert load_encoder(out, CPU).dim == 512
     with pytest.raises(CannotExport, match="is a folder"):
         export_encoder(ours, "torchvision", tmp_path, replace=True)
+
+
+@pytest.mark.parametrize("format_name", FORMATS)
+def test_weights_that_are_no_good_are_refused_for_every_format(format_name: str, tmp_path: Path) -> None:
+    ours = encoder()
+    ours.network.conv1.weight[0, 0, 0, 0] = float("nan")  # type: ignore[index, union-attr]
+    with pytest.raises(BadCheckpoint, match=r"not finite: .*train again, or name another encoder"):
+        export_encoder(ours, format_name, tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_never_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(CannotExport, match="pipe' is no file"):
+        export_encoder(encoder(), "torchvision", tmp_path / "pipe", replace=True)
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize(
+    "out", ["file/e.pth", "file/deeper/e.pth", f"{'x' * 240}", f"{'x' * 300}", "x" * 5000, "/proc/e"]
+)
+def test_where_no_file_can_be_it_is_said_in_one_line(out: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotWritable) as caught:
+        export_encoder(encoder(), "torchvision", tmp_path / out)
+    assert "\n" not in str(caught.value)
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
 
 
 @pytest.mark.parametrize("package", ["onnx", "onnxscript", "onnxruntime"])

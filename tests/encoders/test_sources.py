@@ -134,6 +134,10 @@ def test_without_network_it_is_said_where_to_put_torchvisions_file(
         ("timm:test_vitt", "near it: test_vit"),
         ("timm:test_vit.foo", "with weights it has: test_vit.r160_in1k"),
         (f"timm:{VIT}=nowhere.pth", "no file 'nowhere.pth'"),
+        ("x" * 5000, "There is no encoder xxx"),
+        ("nul\0byte", "There is no encoder nul\\x00byte"),
+        (f"timm:resnet18={'x' * 5000}", "There is no file"),
+        ("https://example.com/e.pth", "no encoder https://example.com/e.pth"),
         ("keras:resnet50", "torchvision:NAME, timm:NAME, timm:NAME=FILE"),
     ],
 )
@@ -142,6 +146,14 @@ def test_a_name_that_is_none_is_answered_with_those_that_are(spec: str, message:
         load_encoder(spec, CPU)
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_onnx_file_is_answered_with_what_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "e.onnx").write_bytes(b"\x08\x0a")
+    with pytest.raises(
+        BadCheckpoint, match=r"ONNX files are written but cannot be read; name the run, or a safetensors"
+    ):
+        load_encoder(tmp_path / "e.onnx", CPU)
 
 
 def save_timm(name: str, path: Path) -> torch.nn.Module:

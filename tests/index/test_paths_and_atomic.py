@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocosearch_index.atomic import atomic_path, atomic_write, remove_partials
-from mocosearch_index.paths import printable
+from mocosearch_index.errors import NotWritable
+from mocosearch_index.paths import is_reachable, printable
 
 
 @given(st.binary(max_size=255))
@@ -58,6 +59,21 @@ def test_an_error_while_writing_keeps_the_old_content(tmp_path: Path) -> None:
         write_half(target)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert target.read_bytes() == b"old"
+
+
+@pytest.mark.parametrize("name", ["x" * 300, "file/below", "folder"])
+def test_a_name_under_which_nothing_can_be_written_is_told_in_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotWritable, match="choose another name") as caught:
+        atomic_write(tmp_path / name, b"new")
+    assert "\n" not in str(caught.value)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder"]
+
+
+def test_only_what_can_be_a_path_is_reachable(tmp_path: Path) -> None:
+    assert is_reachable(tmp_path)
+    assert not any(is_reachable(tmp_path / name) for name in ("nothing", "x" * 300, "x/" * 5000, "nul\0byte"))
 
 
 def test_what_a_killed_writer_left_is_removed_and_nothing_else(tmp_path: Path) -> None:
