@@ -11,6 +11,11 @@ def lasting_stderr() -> Iterator[None]:
     try:
         yield
     except OSError:
-        nobody = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nobody, 2)
-        os.close(nobody)
+        silence(2)
+
+
+def silence(descriptor: int) -> None:
+    """Drop all that is written to `descriptor` from now on."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, descriptor)
+    os.close(nobody)

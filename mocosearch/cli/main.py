@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import click
 
 from mocosearch import __version__
-from mocosearch.cli.lasting_stderr import lasting_stderr
+from mocosearch.cli.lasting_stderr import lasting_stderr, silence
 from mocosearch_index.errors import MocosearchError
 
 # Commands in the order in which a newcomer needs them; each lives in the module of the same name.
@@ -64,7 +64,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         fail("Stopped.", INTERRUPTED)
+    except OSError as error:
+        if not _output_is_lost():
+            raise
+        fail(f"The output cannot be written ({error.strerror}): free some space, or send it elsewhere.", 1)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _output_is_lost() -> bool:
+    """Tell whether stdout takes not even a line end; if so it is silenced, for Python tries again as it ends."""
+    try:
+        print(flush=True)
+    except OSError:
+        silence(1)
+        return True
+    return False
 
 
 def fail(message: str, exit_code: int) -> None:

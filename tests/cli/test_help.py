@@ -1,5 +1,6 @@
 """Every command explains itself, at once: help and version load none of the heavy packages."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -93,3 +94,15 @@ def test_python_m_mocosearch_is_mocosearch() -> None:
 @pytest.mark.parametrize("words", [words for words in all_commands() if words])
 def test_the_readme_names_every_command(words: str) -> None:
     assert f"mocosearch {words}" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", ["--help", "--version", "recipes"])
+def test_output_that_has_no_place_is_one_line(arguments: str, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-c", AS_COMMAND, arguments]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("The output cannot be written (No space left on device)")

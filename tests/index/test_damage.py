@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
 
+from mocosearch_index.catalog import _CONTENT
 from mocosearch_index.catalog_file import VERSION
 from mocosearch_index.errors import DamagedIndex, MocosearchError, NewerFormat
 from mocosearch_index.image_index import ImageIndex
@@ -145,6 +146,19 @@ def test_a_changed_number_in_the_catalog_is_found(stored: Path) -> None:
         connection.close()
         assert len(problems(stored)) == (2 if row_swap else 1), change
         path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("row", [-1, 21, 1 << 40])
+def test_an_entry_whose_row_is_not_among_the_vectors_is_found_though_its_checksum_is_right(
+    folder: Path, row: int
+) -> None:
+    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER) as index:
+        index.commit(batch(0, 21))
+        index._files.catalog._file.connection.execute("PRAGMA ignore_check_constraints = ON")
+        index._files.catalog._file.connection.execute("UPDATE photo SET row = ? WHERE id = 2", (row,))
+        statement = f"UPDATE photo SET checksum = checksum({_CONTENT}) WHERE id = 2"
+        index._files.catalog._file.connection.execute(statement)
+        assert "'0/1.jpg'" in index._files.catalog.problems()[0].what
 
 
 @pytest.mark.parametrize("column", ["change = 9", "row_count = 3", "dim = 23", "root = x'00'", "generation = 2"])
