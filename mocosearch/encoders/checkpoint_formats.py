@@ -37,6 +37,7 @@ class Layout:
 # The first that fits is taken, so the more telling ones come first.
 LAYOUTS = (
     Layout("MoCo v1 or v2 of its authors", prefix="module.encoder_q."),
+    Layout("MoCo v1 or v2 trained on one GPU", prefix="encoder_q."),
     Layout("MoCo v3 of its authors", prefix="module.base_encoder."),
     Layout("solo-learn", prefix="backbone.", beside="classifier.", stem_padding=2),
     Layout("solo-learn of 2021", prefix="encoder.", beside="classifier.", stem_padding=2),
@@ -85,7 +86,7 @@ class ForeignCheckpoint:
     @property
     def recipe(self) -> str:
         """How it was trained, as far as the file tells: MoCo v2's projection head has a hidden layer, v1's has none."""
-        if self.layout is not LAYOUTS[0]:
+        if self.layout not in LAYOUTS[:2]:
             return self.layout.name
         return "moco_v2" if "0.weight" in self.head else "moco_v1"
 
@@ -93,7 +94,7 @@ class ForeignCheckpoint:
     def projection_dim(self) -> int | None:
         """Length of the projection that MoCo's loss was computed on; None for other projects and without a head."""
         layers = sorted(name for name, tensor in self.head.items() if tensor.ndim == 2)
-        return len(self.head[layers[-1]]) if layers and self.layout in LAYOUTS[:2] else None
+        return len(self.head[layers[-1]]) if layers and self.layout in LAYOUTS[:3] else None
 
 
 @dataclass(frozen=True, slots=True)

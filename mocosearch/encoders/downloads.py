@@ -113,8 +113,8 @@ def _download(name: str, published: Published, target: Path, announce: Announce,
                     )
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise DownloadFailed(
-            f"{url} could not be downloaded ({_cause(error)}): check the connection, or fetch it elsewhere and "
-            f"put it at {shown(target)}."
+            f"{url} (license: {published.license}) could not be downloaded ({_cause(error)}): check the connection, or "
+            f"fetch it elsewhere and put it at {shown(target)}."
         ) from error
 
 

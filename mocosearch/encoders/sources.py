@@ -90,7 +90,7 @@ def _from_file(path: Path) -> Source:
     file = read_tensors(path)
     if file.facts is not None:
         return _own(EncoderFacts.from_json(file.facts, shown(path)), file.tensors, shown(path))
-    return _foreign(recognize(file, shown(path)), shown(path), trained_on=str(path))
+    return _foreign(recognize(file, shown(path)), shown(path), trained_on=f"unknown photos, weights of {path}")
 
 
 def _from_torchvision(name: str, announce: Announce, progress: BytesCallback) -> Source:
@@ -121,7 +121,9 @@ def _from_timm(name: str, announce: Announce, progress: BytesCallback) -> Source
         architecture=f"{timm_models.SCHEME}{name}",
         small_stem=False,
         feature_dim=None,
-        trained_on=file_name or f"the data of {timm_models.repository(network)}",
+        trained_on=f"unknown photos, weights of {file_name}"
+        if given
+        else f"the data of {timm_models.repository(network)}",
         photos=None,
         steps=None,
         recipe="timm",

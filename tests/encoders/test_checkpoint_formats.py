@@ -47,6 +47,13 @@ def test_of_the_authors_file_the_query_encoder_is_taken_and_its_fc_is_the_head(
     assert read.recipe == ("moco_v2" if head == "mlp" else "moco_v1")
 
 
+def test_a_file_of_moco_on_one_gpu_is_read_alike(tmp_path: Path) -> None:
+    state = {name.removeprefix("module."): tensor for name, tensor in authors_state().items()}
+    read = read_checkpoint(save(tmp_path / "moco.pth.tar", state))
+    assert torch.equal(read.backbone["conv1.weight"], state["encoder_q.conv1.weight"])
+    assert (read.recipe, read.architecture, read.projection_dim) == ("moco_v2", "resnet18", 128)
+
+
 def test_an_old_file_format_and_half_precision_are_read(tmp_path: Path) -> None:
     state = {name: tensor.half() if tensor.is_floating_point() else tensor for name, tensor in authors_state().items()}
     for name in [name for name in state if name.endswith("num_batches_tracked")]:
@@ -81,7 +88,7 @@ def test_a_file_of_another_architecture_names_some_tensors_and_counts_the_others
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"state_dict": {"encoder_q.conv1.weight": torch.zeros(1)}}, "no known layout"),
+        ({"state_dict": {"encoder_x.conv1.weight": torch.zeros(1)}}, "no known layout"),
         ({"state_dict": {"module.encoder_q.conv1.weight": "no tensor"}}, "no known layout"),
         ({"state_dict": [1, 2]}, "no known layout"),
         ({}, "no known layout"),

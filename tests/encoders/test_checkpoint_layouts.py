@@ -143,6 +143,7 @@ def test_a_file_gives_the_features_of_the_network_that_it_holds(kind: str, tmp_p
     torch.save(content, tmp_path / "file.ckpt")
     encoder = load_encoder(tmp_path / "file.ckpt", CPU)
     assert described in encoder.card.description
+    assert f"unknown photos, weights of {tmp_path / 'file.ckpt'}" in encoder.card.description
     assert encoder.card.architecture == "resnet18"
     pixels = torch.randn(2, 3, 40, 40, generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():

@@ -113,7 +113,7 @@ def test_a_refused_connection_is_one_line(
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, but nobody listens
         monkeypatch.setenv(MIRROR, f"http://127.0.0.1:{taken.getsockname()[1]}")
-        with pytest.raises(DownloadFailed, match="refused"):
+        with pytest.raises(DownloadFailed, match=r"license: CC-BY-NC.*refused"):
             fetch("good")
     assert kept() == []
 
