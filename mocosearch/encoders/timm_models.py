@@ -90,14 +90,15 @@ def fetch_weights(network: nn.Module, name: str, announce: Announce, progress: B
     if isinstance(cached, str):
         return Path(cached)
     url = hub.hf_hub_url(**place)
+    licensed = config.get("license") or "as its page on the hub says"
     try:
         size = hub.get_hf_file_metadata(url).size  # without network this ends at once; the download tries many times
-        announce(Offer(f"{SCHEME}{name}", url, size, config.get("license") or "as its page on the hub says"))
+        announce(Offer(f"{SCHEME}{name}", url, size, licensed))
         return Path(hub.hf_hub_download(**place, tqdm_class=_reporting(progress)))
     except (OSError, ValueError, hub.errors.EntryNotFoundError, hub.errors.HTTPError) as error:
         raise DownloadFailed(
-            f"{url} could not be downloaded ({_cause(error)}): check the connection, or fetch it elsewhere and give "
-            f"the file as {SCHEME}{name}=FILE."
+            f"{url} (license: {licensed}) could not be downloaded ({_cause(error)}): check the connection, or fetch it "
+            f"elsewhere and give the file as {SCHEME}{name}=FILE."
         ) from error
 
 

@@ -267,7 +267,7 @@ def test_what_the_hub_does_not_give_is_told_in_one_line_with_the_way_around(
         load_encoder(f"timm:{VIT}", CPU)
     assert ("Connection refused" if endpoint == "unreachable" else "404") in str(caught.value)
     assert f"give the file as timm:{VIT}=FILE" in str(caught.value)
-    assert "model.safetensors could not be downloaded" in str(caught.value)
+    assert "model.safetensors (license: apache-2.0) could not be downloaded" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
