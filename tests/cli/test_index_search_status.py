@@ -247,6 +247,13 @@ def test_what_cannot_be_indexed_is_said_in_one_line_and_leaves_nothing(
     mocosearch("status", expect=1)  # and no library is remembered
 
 
+def test_a_folder_whose_name_is_too_long_is_missing(mocosearch: Terminal, encoder: str) -> None:
+    for command in (("status",), ("index", "--encoder", encoder), ("search", "a.jpg", "--library")):
+        _, err = mocosearch(*command, "x" * 5000, expect=1)
+        assert "check " in err.splitlines()[-1]
+        assert "Traceback" not in err
+
+
 def test_a_folder_with_one_photo_is_a_library(mocosearch: Terminal, tmp_path: Path, encoder: str) -> None:
     (tmp_path / "one").mkdir()
     write_photo(tmp_path / "one" / "only.jpg", 1)
@@ -285,7 +292,11 @@ def test_an_emptied_folder_is_an_error_and_keeps_the_index_until_prune(
 def test_a_query_that_is_no_picture_is_named(mocosearch: Terminal, photos: Path, encoder: str) -> None:
     mocosearch("index", photos, "--encoder", encoder)
     (photos / "text.txt").write_text("Dear diary")
-    for name, words in (("text.txt", "no image of a known format"), ("nowhere.jpg", "There is no file")):
+    for name, words in (
+        ("text.txt", "no image of a known format"),
+        ("nowhere.jpg", "There is no file"),
+        ("x" * 5000, "There is no file"),
+    ):
         _, err = mocosearch("search", photos / name, expect=1)
         last = err.splitlines()[-1]
         assert name in last
