@@ -23,7 +23,6 @@ import yaml
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from mocosearch.encoders.sources import CARD_FILE
 from mocosearch.errors import BadCheckpoint, BadRecipe, RunGoingOn
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.recipes import Recipe, validate_recipe
@@ -86,7 +85,7 @@ class RunFolder:
     @property
     def is_finished(self) -> bool:
         """Whether the encoder is written, of whose files the card is the last."""
-        return (self.encoder / CARD_FILE).is_file()
+        return (self.encoder / "encoder.json").is_file()  # encoders.sources.CARD_FILE, whose import loads torch
 
     def never_began(self) -> bool:
         """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""

@@ -27,7 +27,7 @@ def mocosearch(tmp_path: Path) -> Mocosearch:
 
 
 def test_a_killed_ablation_goes_on_and_never_trains_a_cell_twice(mocosearch: Mocosearch, tmp_path: Path) -> None:
-    arguments = ("ablate", "photos", "--study", "momentum", *SMALL)
+    arguments = ("ablate", "photos", "--study", "dictionary", *SMALL, "--set", "method.queue=8")
     cells = tmp_path / "ablation" / "cells"
     process = mocosearch.start(*arguments)
     while len(done := sorted(cells.glob("*/result.json"))) < 2:
@@ -38,21 +38,21 @@ def test_a_killed_ablation_goes_on_and_never_trains_a_cell_twice(mocosearch: Moc
     stamps = {path: path.stat().st_mtime_ns for path in done}
 
     out, err = mocosearch(*arguments, "--json")
-    momentum = json.loads(out)["studies"]["momentum"]
-    assert list(momentum) == ["0", "0.9", "0.99", "0.999", "0.9999"]
-    assert all(0 <= figures["knn_accuracy"] <= 1 and figures["chance"] == 0.5 for figures in momentum.values())
+    found = json.loads(out)["studies"]["dictionary"]
+    assert list(found) == ["queue, K 8", "memory bank, K 8", "end-to-end, K 7"]
+    assert all(0 <= figures["knn_accuracy"] <= 1 and figures["chance"] == 0.5 for figures in found.values())
     assert json.loads(out)["baseline"]["runs"] == 2
     assert 0 < json.loads(out)["untrained"] <= 1
     assert {path: path.stat().st_mtime_ns for path in done} == stamps
     steps = json.loads((tmp_path / "ablation" / "ablation.json").read_text())["steps"]
-    for cell in ("momentum=0.0", "momentum=0.9", "baseline", "seed=1", "momentum=0.9999"):
+    for cell in ("baseline", "seed=1", "memory_bank-8", "end_to_end"):
         assert len((cells / cell / "metrics.jsonl").read_text().splitlines()) == steps
         assert not (cells / cell / "checkpoints").exists()
-    with Image.open(tmp_path / "ablation" / "momentum.png") as plot:
+    with Image.open(tmp_path / "ablation" / "dictionary.png") as plot:
         assert plot.width > 400
 
     out, err = mocosearch(*arguments)  # all is done: only the table is left
-    assert "0.9999" in out
+    assert "end-to-end" in out
     assert "Cell " not in err
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.commands import Mocosearch, last_line, write_photos
+from tests.processes import spawned_by
 
 SMALL = ("--recipe", "demo", "--set", "views.crop=16", "--set", "batch=8")
 PATIENCE = 150.0  # seconds until a process that imports torch several times has begun
@@ -40,19 +41,6 @@ def started(mocosearch: Mocosearch, run: Path) -> "subprocess.Popen[str]":
     return process
 
 
-def ranks_of(parent: int) -> list[int]:
-    """The process ids of the ranks: the children of `parent` that multiprocessing spawned, by rank."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            is_child = entry.name.isdigit() and f"PPid:\t{parent}\n" in (entry / "status").read_text()
-            if is_child and b"spawn_main" in (entry / "cmdline").read_bytes():
-                found.append(int(entry.name))
-        except OSError:  # it ended meanwhile
-            continue
-    return sorted(found)
-
-
 def test_two_devices_train_one_encoder_and_another_number_resumes(mocosearch: Mocosearch, tmp_path: Path) -> None:
     run = tmp_path / "run"
     out, err = mocosearch("train", "photos", *SMALL, "--set", "schedule.epochs=1", "--devices", "2", "--out", run)
@@ -72,7 +60,7 @@ def test_two_devices_train_one_encoder_and_another_number_resumes(mocosearch: Mo
 
 def test_when_a_rank_is_killed_the_others_end_with_one_readable_error(mocosearch: Mocosearch, tmp_path: Path) -> None:
     process = started(mocosearch, tmp_path / "run")
-    ranks = ranks_of(process.pid)
+    ranks = spawned_by(process.pid)
     assert len(ranks) == 2
     os.kill(ranks[1], signal.SIGKILL)
     _, err = process.communicate(timeout=60)

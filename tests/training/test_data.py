@@ -21,8 +21,8 @@ from mocosearch.images.walk import find_photos
 from mocosearch.training.batch_order import Crops
 from mocosearch.training.data import ViewBatches
 from mocosearch.training.loader import Loader
+from tests.processes import are_gone, libraries_of, spawned_by
 from tests.training.photos import load_tiny_recipe, write_photos
-from tests.training.processes import are_gone, libraries_of, workers_of
 
 CPU = torch.device("cpu")
 RECIPE = load_tiny_recipe()
@@ -47,7 +47,7 @@ def prepared(packed: Packed) -> Iterator[ViewBatches]:
 
 
 def children() -> list[int]:
-    return workers_of(os.getpid())
+    return spawned_by(os.getpid())
 
 
 def copied(batches: ViewBatches, steps: range) -> Iterator[tuple[torch.Tensor, ...]]:
@@ -140,7 +140,7 @@ from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.images.walk import find_photos
 from mocosearch.training.data import ViewBatches
 from tests.training.photos import load_tiny_recipe
-from tests.training.processes import workers_of
+from tests.processes import spawned_by
 
 def used(process):
     files = len(os.listdir(f"/proc/{process}/fd"))
@@ -152,7 +152,7 @@ if __name__ == "__main__":
     photos, _ = pack.update(Path(sys.argv[2]), find_photos(Path(sys.argv[2])))
     with closing(ViewBatches(pack, photos, recipe, torch.device("cpu"), workers=2)) as batches:
         batches.start()
-        family = [os.getpid(), *workers_of(os.getpid())]
+        family = [os.getpid(), *spawned_by(os.getpid())]
         for step in range(int(sys.argv[3])):
             batches(step)
             if step % 30 == 29:
@@ -181,7 +181,7 @@ def test_workers_end_when_the_main_process_is_killed(photos: Path, tmp_path: Pat
     process = run_process(tmp_path, photos, 10**9)
     assert process.stdout is not None
     process.stdout.readline()
-    workers = workers_of(process.pid)
+    workers = spawned_by(process.pid)
     assert len(workers) == 2
     process.kill()
     process.wait()

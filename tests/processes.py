@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 
 
-def workers_of(parent: int) -> list[int]:
+def spawned_by(parent: int) -> list[int]:
     """The processes that multiprocessing spawned for `parent`; not its tracker of shared memory, which stays."""
     found = []
     for entry in Path("/proc").iterdir():
