@@ -44,6 +44,7 @@ def run(code: str, *arguments: str) -> tuple[str, set[str]]:
 
 
 AS_COMMAND = "from mocosearch.cli import main; main()"
+WRONG = ("train", "photos", "--recipe", "nope")
 AS_MODULE = "import runpy; runpy.run_module('mocosearch', run_name='__main__', alter_sys=True)"
 
 
@@ -76,6 +77,12 @@ def test_the_overview_lists_every_command_and_loads_nothing_heavy(code: str) -> 
     listed = [line.split()[0] for line in out.partition("Commands:\n")[2].splitlines()]
     assert listed == list(COMMANDS)
     assert not HEAVY & loaded
+
+
+def test_a_wrong_recipe_is_refused_before_torch_is_loaded() -> None:
+    _, words = run(f"import contextlib\nwith contextlib.suppress(SystemExit): exec({AS_COMMAND!r})", *WRONG)
+    assert "'nope';" in words
+    assert not {"torch", "torchvision", "gradio", "faiss"} & words
 
 
 @pytest.mark.parametrize("code", [AS_COMMAND, AS_MODULE])
