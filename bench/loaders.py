@@ -3,7 +3,7 @@
 import itertools
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ class Cost:
     cpu_seconds: float  # of the process and all below it
 
 
-def mocosearch(folder: Path, cache: Path, batch: int, workers: int) -> Iterator[Epoch]:
+def mocosearch(folder: Path, cache: Path, batch: int, workers: int) -> Generator[Epoch, None, None]:
     """Photos packed in the first epoch, views of the packed ones: what `mocosearch train` does before it trains."""
     from mocosearch.images.pack import Pack
     from mocosearch.images.view_parameters import packed_short_side
@@ -53,7 +53,7 @@ def mocosearch(folder: Path, cache: Path, batch: int, workers: int) -> Iterator[
     loaders[0].close()
 
 
-def plain(folder: Path, cache: Path, batch: int, workers: int) -> Iterator[Epoch]:
+def plain(folder: Path, cache: Path, batch: int, workers: int) -> Generator[Epoch, None, None]:
     """torchvision's ImageFolder with the transforms of MoCo v2, each photo decoded whenever it is used."""
     from torchvision import datasets, transforms
 
@@ -72,10 +72,10 @@ def plain(folder: Path, cache: Path, batch: int, workers: int) -> Iterator[Epoch
     yield from _torch_loader(datasets.ImageFolder(str(folder), _TwoViews(view)), batch, workers)
 
 
-def lightly(folder: Path, cache: Path, batch: int, workers: int) -> Iterator[Epoch]:
+def lightly(folder: Path, cache: Path, batch: int, workers: int) -> Generator[Epoch, None, None]:
     """lightly's data set and its transform for MoCo v2, put together as in its documentation."""
-    from lightly.data import LightlyDataset  # type: ignore[import-not-found]
-    from lightly.transforms import MoCoV2Transform  # type: ignore[import-not-found]
+    from lightly.data import LightlyDataset
+    from lightly.transforms import MoCoV2Transform
 
     yield from _torch_loader(LightlyDataset(str(folder), transform=MoCoV2Transform(input_size=SIZE)), batch, workers)
 
@@ -95,7 +95,7 @@ class _TwoViews:
         return [self.view(image), self.view(image)]
 
 
-def _torch_loader(data: Any, batch: int, workers: int) -> Iterator[Epoch]:
+def _torch_loader(data: Any, batch: int, workers: int) -> Generator[Epoch, None, None]:
     loader = torch.utils.data.DataLoader(
         data, batch, shuffle=True, drop_last=True, num_workers=workers, persistent_workers=workers > 0
     )
@@ -105,7 +105,7 @@ def _torch_loader(data: Any, batch: int, workers: int) -> Iterator[Epoch]:
 def costs(name: str, folder: Path, cache: Path, *, batch: int, workers: int, epochs: int) -> list[Cost]:
     """Run a loader for some epochs and return what each cost; whatever it sets up counts to its first."""
     found = []
-    with closing(LOADERS[name](folder, cache, batch, workers)) as made:  # type: ignore[type-var]
+    with closing(LOADERS[name](folder, cache, batch, workers)) as made:
         before, cpu_before = perf_counter(), _cpu_seconds(os.getpid())
         epoch = next(made)
         for _ in range(epochs):

@@ -22,7 +22,6 @@ from mocosearch.recipes import load_recipe
 from mocosearch.training.prepare import CountCallback, new_run
 from mocosearch.training.run import Run
 
-MINUTES = 3.0
 NEIGHBORS = 10
 _LABELLED = (
     "kNN accuracy: how often the nearest neighbors of a tile vote for its class. "

@@ -26,6 +26,7 @@ from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.evaluation.protocols import evaluate_knn
 from mocosearch.recipes import MocoSection, Recipe
 from mocosearch.training.prepare import CountCallback, new_run, resumed_run
+from mocosearch.training.records import read_rows
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFolder
 from mocosearch_index.atomic import atomic_write
@@ -169,7 +170,7 @@ class Sweep:
         run = RunFolder(_cell_folder(self.folder, cell.name))
         features = embed_labelled(self.probe, load_encoder(run.encoder), progress)
         knn, health = evaluate_knn(features.vectors, features.labels), label_free_health(features.vectors)
-        rows = [json.loads(line) for line in run.metrics.read_bytes().splitlines()]
+        rows = read_rows(run.metrics)
         last = rows[-ceil(_END * len(rows)) :]
         filled = rows[-1].get("queue_fill", 1.0) == 1.0
         result = CellResult(

@@ -46,7 +46,7 @@ class NewRun:
     "--probe", type=click.Path(path_type=Path), help="Class folders of labelled photos to report kNN accuracy on."
 )
 @click.option("--tensorboard", is_flag=True, help="Also write files for TensorBoard into the run's folder.")
-@click.option("--compile", "compiled", is_flag=True, help="Use torch.compile: a slow start, then faster steps.")
+@click.option("--compile", "compiled", is_flag=True, help="Use torch.compile: a slow start, then perhaps faster steps.")
 @click.option(
     "--workers",
     type=click.IntRange(min=0),

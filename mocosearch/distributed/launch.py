@@ -106,7 +106,7 @@ def _rank(work: Callable[[], Any], folder: str) -> Any:
     except MocosearchError as error:
         _report(folder, {"text": str(error), "exit_code": error.exit_code})
         sys.exit(error.exit_code)
-    except Exception:
+    except Exception:  # the edge of the process: elastic would print a page, and who started the ranks says one line
         _report(folder, {"traceback": traceback.format_exc()})
         sys.exit(1)
     return result

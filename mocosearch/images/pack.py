@@ -65,10 +65,9 @@ class Pack:
             with self._lock:
                 self._table = self._open()
                 self.pixels_path.touch()
-                for stray in set(folder.glob("pixels*.u8")) - {
-                    self.pixels_path
-                }:  # of a run killed while it replaced it
-                    stray.unlink()
+                for file in folder.glob("pixels*.u8"):
+                    if file != self.pixels_path:  # of a run that was killed while it replaced it
+                        file.unlink()
 
     def _open(self) -> sqlite3.Connection:
         try:
@@ -113,7 +112,10 @@ class Pack:
             self._drop_dead_pixels(os.fsencode(root), {stamp.path for stamp in known})
             for stamp in known:
                 photo = self._row(stamp.path)
-                (packed if isinstance(photo, PackedPhoto) else skipped).append(photo)  # type: ignore[arg-type]
+                if isinstance(photo, PackedPhoto):
+                    packed.append(photo)
+                else:
+                    skipped.append(photo)
         return packed, skipped
 
     def pixels(self) -> Pixels:

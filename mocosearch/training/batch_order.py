@@ -40,7 +40,7 @@ class BatchOrder:
     @property
     def images(self) -> int:
         """The number of images in this rank's part of a batch."""
-        return self.own.stop - self.own.start  # type: ignore[no-any-return]
+        return int(self.own.stop - self.own.start)
 
     def ids(self, step: int) -> NDArray[np.int64]:
         """Return the positions of this rank's images in the run's list of photos."""
