@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 Float32 = NDArray[np.float32]
 PhotoState = Literal["indexed", "skipped", "missing"]
+SearchLevel = Literal["exact", "ivf", "compressed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +85,40 @@ class Problem:
 
     what: str
     remedy: str
+
+
+@dataclass(frozen=True, slots=True)
+class PhotoFilter:
+    """Which photos a search may find; what is None does not matter, so that the empty filter lets all pass.
+
+    A photo whose date is not known passes no filter with a date.
+    """
+
+    folder: bytes | None = None  # relative to the root; the photos in it and below it
+    taken_from: str | None = None  # "YYYY-MM-DDTHH:MM:SS", both ends included
+    taken_until: str | None = None
+    ids: frozenset[int] | None = None  # only these
+    exclude: frozenset[int] = frozenset()
+    min_score: float | None = None  # cosine
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSettings:
+    """How an index is searched; chosen by a person, kept in the catalog."""
+
+    level: SearchLevel | None = None  # None: by the number of photos
+    dim: int | None = None  # vectors are projected to so many numbers by PCA; None: searched as they are
+    whiten: bool = False  # scale the components of the PCA to equal variance
+
+
+@dataclass(frozen=True, slots=True)
+class SearchReport:
+    """The search structure in use, and how well it does on the index's own vectors."""
+
+    level: SearchLevel
+    count: int  # vectors in it
+    dim: int  # numbers of a vector in it
+    bytes_a_vector: float  # of memory
+    recall_at_10: float | None  # against exact search; None: it is exact itself
+    cells: int | None  # nlist and nprobe of FAISS's inverted file; None: exact
+    cells_visited: int | None
