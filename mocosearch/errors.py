@@ -83,3 +83,7 @@ class MissingExtra(MocosearchError):
 
 class CannotExport(MocosearchError):
     """A format has no place for this encoder, or the file to be written is in the way."""
+
+
+class BadCrop(MocosearchError):
+    """The part of a picture to search with is empty or lies outside of it."""

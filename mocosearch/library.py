@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,14 +13,16 @@ from PIL import Image
 
 from mocosearch.errors import BadCheckpoint, NoEncoder, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
+from mocosearch.images.decode import decode
 from mocosearch.images.walk import find_photos
+from mocosearch.queries import Crop, Example, direction
 from mocosearch.update import Progress, UpdateReport, no_photos, run_update
 from mocosearch.user_folders import encoder_trained_last
 from mocosearch_index.atomic import remove_partials
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import shown
-from mocosearch_index.records import EncoderIdentity, Photo
+from mocosearch_index.records import EncoderIdentity, Float32, Photo, PhotoFilter
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
     from mocosearch.encoders import Encoder
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
 __all__ = ["Hit", "Library", "LibraryStatus", "Progress", "UpdateReport"]
 
 _ENCODER = "encoder"
+_ALL = PhotoFilter()
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,16 +190,45 @@ class Library:
 
     # ---- looking
 
-    def query(self, image: Image.Image, k: int) -> list[Hit]:
-        """Return the k photos most similar to `image` (RGB, upright), best first."""
-        vector = self.encoder.embed_image(image)
-        if not vector.any():  # the encoder sees nothing in it, and nothing is like nothing
-            return []
-        return self._hits(self.index.search(vector[None], k)[0])
+    def search(
+        self, like: Sequence[Example], unlike: Sequence[Example] = (), k: int = 10, where: PhotoFilter = _ALL
+    ) -> list[Hit]:
+        """Return the k photos most like the examples `like` (one at least) and unlike the others, best first.
 
-    def similar(self, photo_id: int, k: int) -> list[Hit]:
-        """Return the k photos most similar to a photo of the library, itself left out. Loads no torch."""
-        return self._hits(self.index.search(self.index.vectors([photo_id]), k, exclude=[photo_id])[0])
+        That is by the mean of the unit vectors of `like` less that of `unlike`; nothing is found when they cancel out,
+        or the encoder sees nothing in them. Photos of the library that are given by id are themselves left out, and
+        load no torch. UnknownPhoto, NoEncoder, EncoderMismatch.
+        """
+        vector = direction([self._vector(example) for example in like], [self._vector(example) for example in unlike])
+        if vector is None:
+            return []
+        own = frozenset(example for example in (*like, *unlike) if isinstance(example, int))
+        found = self.index.search(vector[None], k, exclude=where.exclude | own)[0]
+        return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
+
+    def photo_of(self, path: Path) -> Photo | None:
+        """Return the photo of the library whose file is at `path`, by whatever links; None when it is none."""
+        ways = ((os.path.abspath, self.root.absolute()), (os.path.realpath, self.root.resolve()))
+        for way, root in ways:
+            with suppress(ValueError):  # not below the root
+                photo = self.index.photo_at(os.fsencode(Path(way(path)).relative_to(root)))
+                if photo is not None:
+                    return photo
+        return None
+
+    def example(self, source: Path | bytes, crop: Crop | None = None) -> Example:
+        """Return what a search by this file, or the bytes of one, or by a part of it, goes by; Undecodable, BadCrop.
+
+        What the library holds is recognized, by path, size and time or by its content, and not embedded again.
+        """
+        if crop is not None:
+            return crop.of(decode(source).image)
+        own = self.photo_of(source) if isinstance(source, Path) else None
+        if isinstance(source, Path):
+            status = source.stat()
+            if own and own.state == "indexed" and (own.size, own.mtime_ns) == (status.st_size, status.st_mtime_ns):
+                return own.id
+        return decode(source, short_side=self.encoder.preprocessing.resize).image
 
     def original(self, photo_id: int) -> Path:
         """Return the absolute path of a photo's file; UnknownPhoto, PhotoGone."""
@@ -219,8 +251,10 @@ class Library:
             index.size_on_disk(),
         )
 
-    def _hits(self, found: Iterable[tuple[int, float]]) -> list[Hit]:
-        return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
+    def _vector(self, example: Example) -> Float32:
+        if isinstance(example, Image.Image):
+            return self.encoder.embed_image(example)
+        return self.index.vectors([example])[0] if isinstance(example, int) else example
 
     # ---- keeping it true
 

@@ -74,7 +74,7 @@ def indexed(library: Library) -> set[bytes]:
 
 def best_match(library: Library, name: bytes) -> bytes:
     with Image.open(library.root / os.fsdecode(name)) as image:
-        return library.query(image.convert("RGB"), 1)[0].photo.path
+        return library.search([image.convert("RGB")], k=1)[0].photo.path
 
 
 def test_every_photo_is_indexed_and_finds_itself(library: Library) -> None:
@@ -199,7 +199,7 @@ def test_photos_in_which_the_encoder_sees_nothing_are_skipped(root: Path) -> Non
         torch.nn.init.zeros_(parameter)
     blind = Encoder(network, EncoderCard("resnet18", False, 128, "", 8, 0, "", ""), SIZES, torch.device("cpu"))
     with Library.create(root, blind) as library:
-        assert library.query(Image.new("RGB", (40, 40), "red"), 3) == []
+        assert library.search([Image.new("RGB", (40, 40), "red")], k=3) == []
         with pytest.raises(NoPhotos, match="featureless"):
             library.update()
 
@@ -241,7 +241,7 @@ def test_another_encoder_is_refused_with_both_fingerprints(library: Library, enc
     shutil.rmtree(library.index.folder / "encoder")
     shutil.copytree(tmp_path / "other", library.index.folder / "encoder")
     with Library.open(library.root) as tampered, pytest.raises(EncoderMismatch):
-        tampered.query(Image.new("RGB", (40, 40)), 1)
+        tampered.search([Image.new("RGB", (40, 40))], k=1)
 
 
 def test_a_library_moved_as_a_whole_goes_on(library: Library, root: Path, tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ def test_a_library_whose_encoder_was_lost_takes_it_again_when_named(library: Lib
     library.close()
     shutil.rmtree(library.index.folder / "encoder")
     with Library.open(library.root) as without, pytest.raises(NoEncoder, match="--encoder"):
-        without.query(Image.new("RGB", (40, 40)), 1)
+        without.search([Image.new("RGB", (40, 40))], k=1)
     with Library.open(library.root, writable=True) as again:
         again.keep_encoder(encoder)
         assert best_match(again, b"0.jpg") == b"0.jpg"
@@ -320,7 +320,7 @@ def test_a_damaged_copy_of_the_encoder_is_made_again_when_it_is_named(
             Library.open(library.root) as damaged,
             pytest.raises(NoEncoder, match=f"--encoder E, naming {encoder.fingerprint}"),
         ):
-            damaged.query(Image.new("RGB", (40, 40)), 1)
+            damaged.search([Image.new("RGB", (40, 40))], k=1)
     encoder.save(tmp_path / "named")
     healed, _ = Library.open_or_create(library.root, str(tmp_path / "named"))
     with healed:
@@ -359,7 +359,7 @@ def test_a_bad_encoder_leaves_no_library_bound_to_it(root: Path, encoder: Encode
 def test_similar_photos_leave_out_the_photo_itself_and_what_is_gone(library: Library, root: Path) -> None:
     photo = library.index.photo_at(b"2.jpg")
     assert photo is not None
-    hits = library.similar(photo.id, 10)
+    hits = library.search([photo.id], k=10)
     assert len(hits) == 5
     assert photo.id not in {hit.photo.id for hit in hits}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
@@ -367,9 +367,9 @@ def test_similar_photos_leave_out_the_photo_itself_and_what_is_gone(library: Lib
     with pytest.raises(PhotoGone, match="bring the library up to date"):
         library.original(photo.id)
     library.update()
-    assert b"2.jpg" not in {hit.photo.path for hit in library.similar(1, 10)}
+    assert b"2.jpg" not in {hit.photo.path for hit in library.search([1], k=10)}
     with pytest.raises(UnknownPhoto):
-        library.similar(99, 1)
+        library.search([99], k=1)
 
 
 def test_the_status_says_what_is_there(library: Library, encoder: Encoder) -> None:
@@ -390,7 +390,7 @@ def test_only_one_process_writes(library: Library) -> None:
 @pytest.mark.parametrize(
     "action",
     [
-        "library.similar(1, 3)",
+        "library.search([1], k=3)",
         "library.status()",
         "library.original(1)",
         "library.update()",

@@ -85,12 +85,12 @@ class SearchService:
             case OfPhoto(photo_id):
                 query = self._tile(self._photo(photo_id))
                 start = time.perf_counter()
-                hits = self._library.similar(photo_id, SHOWN)
+                hits = self._library.search([photo_id], k=SHOWN)
             case OfUpload(token):
                 upload = self._upload(token)
                 query = _upload_tile(look, upload)
                 start = time.perf_counter()
-                hits = self._library.query(upload.image, SHOWN)
+                hits = self._library.search([upload.image], k=SHOWN)
         milliseconds = (time.perf_counter() - start) * 1000
         tiles = [self._tile(hit.photo, hit.score) for hit in hits]
         return self._view(look, ids, tiles, query, milliseconds)

@@ -43,7 +43,7 @@ def command(image: Path, folder: Path | None, k: int, as_json: bool) -> None:
             picture = decode(image, short_side=library.encoder.preprocessing.resize)
         except Undecodable as error:
             raise click.ClickException(f"{shown(image)}: {error}") from error
-        hits = library.query(picture.image, k)
+        hits = library.search([picture.image], k=k)
         if not hits:
             click.echo("Nothing found: the library holds no photos, or the encoder sees nothing in this one.", err=True)
         if as_json:

@@ -1,0 +1,67 @@
+"""What a search goes by: pictures, photos of the library and vectors, of which several become one direction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Self, TypeAlias
+
+import numpy as np
+from PIL import Image
+
+from mocosearch.errors import BadCrop
+from mocosearch_index.records import Float32
+
+Example: TypeAlias = Image.Image | int | Float32
+"""A picture (RGB, upright), the id of a photo of the library, or a vector (dim,) of its encoder."""
+
+_NO_DIRECTION = 1e-3  # what is left of two equal vectors of which one was rounded to float16
+
+
+def direction(like: Sequence[Float32], unlike: Sequence[Float32] = ()) -> Float32 | None:
+    """Return the mean of the unit vectors (dim,) `like`, less that of `unlike`; None when nothing is left of it."""
+    mean = _mean_of_units(like)
+    if unlike:
+        mean = mean - _mean_of_units(unlike)
+    return mean if np.linalg.norm(mean) > _NO_DIRECTION else None
+
+
+def _mean_of_units(vectors: Sequence[Float32]) -> Float32:
+    rows = np.stack(vectors).astype(np.float32)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    # An encoder that sees nothing in a picture gives zeros, which stay zeros.
+    mean: Float32 = (rows / np.where(norms > 0, norms, 1)).mean(axis=0)
+    return mean
+
+
+@dataclass(frozen=True, slots=True)
+class Crop:
+    """A part of a picture. Each measure is (number, whether it is percent of the side and not pixels)."""
+
+    left: tuple[float, bool]
+    top: tuple[float, bool]
+    width: tuple[float, bool]
+    height: tuple[float, bool]
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read "x,y,w,h", each a number of pixels or, with a % sign, of percent; ValueError."""
+        measures = [(float(part.strip().removesuffix("%")), part.strip().endswith("%")) for part in text.split(",")]
+        if len(measures) != 4 or not all(np.isfinite(number) and number >= 0 for number, _ in measures):
+            raise ValueError(f"{text!r} is not four numbers of at least 0")
+        return cls(*measures)
+
+    def of(self, image: Image.Image) -> Image.Image:
+        """Cut it out of `image`; BadCrop when it is less than a pixel or reaches beyond the picture."""
+        left, width = (_pixels(measure, image.width) for measure in (self.left, self.width))
+        top, height = (_pixels(measure, image.height) for measure in (self.top, self.height))
+        box = (round(left), round(top), round(left + width), round(top + height))
+        if not (box[0] < box[2] <= image.width and box[1] < box[3] <= image.height):
+            raise BadCrop(
+                f"The part {box[2] - box[0]} x {box[3] - box[1]} at {box[0]},{box[1]} is empty or lies outside of the "
+                f"picture, which has {image.width} x {image.height} pixels: give x,y,w,h within it."
+            )
+        return image.crop(box)
+
+
+def _pixels(measure: tuple[float, bool], side: int) -> float:
+    number, is_percent = measure
+    return number * side / 100 if is_percent else number
