@@ -1,11 +1,12 @@
 """The catalog: in SQLite one row a photo, and one that says what the library is. Truth, with the vectors."""
 
+import json
 import os
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,23 +15,26 @@ from numpy.typing import NDArray
 
 from mocosearch_index import catalog_file
 from mocosearch_index.atomic import atomic_path
-from mocosearch_index.catalog_file import CatalogFile, checksum, errors_named
+from mocosearch_index.catalog_file import CatalogFile, Value, checksum, errors_named
 from mocosearch_index.errors import REBUILD, DamagedIndex, UnknownPhoto
 from mocosearch_index.paths import printable, shown
 from mocosearch_index.records import (
     EmbeddedPhoto,
     EncoderIdentity,
     FileStamp,
+    IndexSettings,
     KnownFile,
     Photo,
+    PhotoFilter,
     PhotoState,
     Problem,
+    SearchSettings,
     SkippedPhoto,
 )
 
 Int64 = NDArray[np.int64]
 
-_LIBRARY = "identity, root, encoder_fingerprint, encoder_description, dim, generation, row_count, change"
+_LIBRARY = "identity, root, encoder_fingerprint, encoder_description, dim, generation, row_count, change, settings"
 _STAMP = "path, size, mtime_ns"
 _CONTENT = f"{_STAMP}, content_hash, width, height, taken_at, state, row, reason, detail, decoder, changed"
 _PHOTO = f"id, {_STAMP}, content_hash, width, height, taken_at, state, reason, detail"
@@ -52,6 +56,7 @@ class LibraryRow:
     generation: int
     row_count: int
     change: int
+    settings: IndexSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,17 @@ class Catalog:
     @staticmethod
     def create(path: Path, identity: bytes, root: bytes | None, encoder: EncoderIdentity) -> None:
         """Write a catalog without photos; whole or not at all."""
-        values = (identity, root, encoder.fingerprint, encoder.description, encoder.dim, 1, 0, 0)
+        values = (
+            identity,
+            root,
+            encoder.fingerprint,
+            encoder.description,
+            encoder.dim,
+            1,
+            0,
+            0,
+            _to_json(IndexSettings()),
+        )
 
         def fill(connection: sqlite3.Connection) -> None:
             marks = ", ".join("?" * (len(values) + 1))
@@ -98,9 +113,9 @@ class Catalog:
         rows = self._all(f"SELECT {_LIBRARY}, checksum FROM library")
         if len(rows) != 1 or rows[0][-1] != checksum(*rows[0][:-1]):
             raise DamagedIndex(f"The catalog {shown(self.path)} is damaged: {REBUILD}")
-        identity, root, fingerprint, description, dim, generation, row_count, change, _ = rows[0]
+        identity, root, fingerprint, description, dim, generation, row_count, change, settings, _ = rows[0]
         encoder = EncoderIdentity(fingerprint, dim, description)
-        return LibraryRow(identity, root, encoder, generation, row_count, change)
+        return LibraryRow(identity, root, encoder, generation, row_count, change, _from_json(settings))
 
     def known(self) -> dict[bytes, KnownFile]:
         """Return every file ever seen, by path."""
@@ -124,6 +139,26 @@ class Catalog:
         condition = "" if state is None else "AND state = ?"
         for row in self._each(_PHOTO, condition, () if state is None else (state,)):
             yield Photo(*row)
+
+    def with_content(self, content_hash: bytes) -> list[Photo]:
+        """Return the photos that have a vector and this content, by ascending id."""
+        condition = "content_hash = ? AND row IS NOT NULL ORDER BY id"
+        return [Photo(*row) for row in self._all(f"SELECT {_PHOTO} FROM photo WHERE {condition}", (content_hash,))]
+
+    def sizes(self) -> set[int]:
+        """Return the sizes of the files of all photos that have a vector."""
+        return {size for (size,) in self._all("SELECT DISTINCT size FROM photo WHERE row IS NOT NULL")}
+
+    def select(self, where: PhotoFilter) -> Int64 | None:
+        """Return the ids of the indexed photos that pass `where`, ascending; None when all of them pass."""
+        conditions, values = _conditions(where)
+        if not conditions and not where.exclude:
+            return None
+        # The plus keeps SQLite from going by the state, which nearly all photos share.
+        state = "+state = 'indexed'" if conditions else "state = 'indexed'"
+        statement = f"SELECT id FROM photo WHERE {' AND '.join([state, *conditions])}"
+        ids = np.fromiter((photo_id for (photo_id,) in self._all(statement, values)), np.int64)
+        return np.setdiff1d(ids, np.fromiter(where.exclude, np.int64), assume_unique=True)
 
     def counts(self) -> dict[str, int]:
         """Return how many photos are in each state; every state is there."""
@@ -235,6 +270,22 @@ class Commit:
         for photo_id in ids:
             self._set_state(photo_id, "CASE WHEN row IS NULL THEN 'skipped' ELSE 'indexed' END")
 
+    def moved(self, photos: Iterable[tuple[int, FileStamp]]) -> None:
+        """Note that these photos, with their vectors, are now at other paths or have other times."""
+        for photo_id, stamp in photos:
+            known = "SELECT 1 FROM photo WHERE path = ? AND id != ?"
+            if self._connection.execute(known, (stamp.path, photo_id)).fetchone():
+                raise ValueError(f"photo {photo_id} cannot move to a path that another photo has")
+            self._update(
+                "path = ?, size = ?, mtime_ns = ?, state = 'indexed' WHERE row IS NOT NULL AND",
+                (stamp.path, stamp.size, stamp.mtime_ns),
+                photo_id,
+            )
+
+    def settings(self, settings: IndexSettings) -> None:
+        """Replace what a person chose."""
+        self._connection.execute("UPDATE library SET settings = ?", (_to_json(settings),))
+
     def finish(self) -> None:
         """Count the commit."""
         self._connection.execute(
@@ -242,18 +293,51 @@ class Commit:
         )
         self._connection.execute(f"UPDATE library SET checksum = checksum({_LIBRARY})")
 
-    def _put(self, stamp: FileStamp, *content: bytes | int | str | None) -> None:
+    def _put(self, stamp: FileStamp, *content: Value) -> None:
         values = (stamp.path, stamp.size, stamp.mtime_ns, *content, self._change)
         self._connection.execute(_PUT, (*values, checksum(*values)))
 
     def _set_state(self, photo_id: int, expression: str) -> None:
-        cursor = self._connection.execute(
-            f"UPDATE photo SET state = {expression}, changed = ? WHERE id = ?", (self._change, photo_id)
-        )
-        if cursor.rowcount != 1:
+        self._update(f"state = {expression} WHERE", (), photo_id)
+
+    def _update(self, assignments: str, values: Sequence[Value], photo_id: int) -> None:
+        """Change the entry of a photo; UnknownPhoto when there is none, or none that meets the condition."""
+        statement = f"UPDATE photo SET changed = ?, {assignments} id = ?"
+        if self._connection.execute(statement, (self._change, *values, photo_id)).rowcount != 1:
             raise _unknown(photo_id)
         statement = f"UPDATE photo SET checksum = checksum({_CONTENT}) WHERE id = ?"
         self._connection.execute(statement, (photo_id,))
+
+
+def _conditions(where: PhotoFilter) -> tuple[list[str], list[Value]]:
+    """Return what SQLite has to look for, and the values in it; nothing of `exclude` and `min_score`."""
+    conditions: list[str] = []
+    values: list[Value] = []
+
+    def add(condition: str, *of: Value) -> None:
+        conditions.append(condition)
+        values.extend(of)
+
+    if where.folder:
+        add("path > ? AND path < ?", where.folder + b"/", where.folder + b"0")  # 0 comes after /
+    if where.taken_from is not None:
+        add("taken_at >= ?", where.taken_from)
+    if where.taken_until is not None:
+        add("taken_at <= ?", where.taken_until)
+    if where.ids is not None:
+        add("id IN (SELECT value FROM json_each(?))", json.dumps(sorted(where.ids)))
+    return conditions, values
+
+
+def _to_json(settings: IndexSettings) -> str:
+    walk = {"include": settings.include, "exclude": settings.exclude}
+    return json.dumps({"search": asdict(settings.search), "walk": walk})
+
+
+def _from_json(text: str) -> IndexSettings:
+    data = json.loads(text)
+    walk = {name: tuple(patterns) for name, patterns in data["walk"].items()}
+    return IndexSettings(SearchSettings(**data["search"]), **walk)
 
 
 def root_to_store(folder: Path, root: Path) -> bytes | None:

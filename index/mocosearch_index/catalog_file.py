@@ -1,4 +1,4 @@
-"""Opening the catalog's SQLite file: schema and versions, journal, reading where nothing may be written."""
+"""Opening the catalog's SQLite file: its version, its journal, reading where nothing may be written."""
 
 import os
 import shutil
@@ -14,46 +14,7 @@ from mocosearch_index.atomic import disk_errors_named, disk_full, not_writable, 
 from mocosearch_index.errors import REBUILD, DamagedIndex, IndexLocked, NewerFormat, NotAnIndex
 from mocosearch_index.filesystem import on_network_drive
 from mocosearch_index.paths import shown
-
-VERSION = 1
-APPLICATION_ID = 0x6D6F636F  # "moco", so that `file catalog.sqlite` names it
-
-SCHEMA = """
-CREATE TABLE library (
-    one INTEGER PRIMARY KEY CHECK (one = 1),
-    identity BLOB NOT NULL,              -- random; also in the vector file: two indexes never mix
-    root BLOB,                           -- absolute path; NULL: the folder that holds the index folder
-    encoder_fingerprint TEXT NOT NULL,
-    encoder_description TEXT NOT NULL,
-    dim INTEGER NOT NULL,
-    generation INTEGER NOT NULL,         -- number in the name of the vector file
-    row_count INTEGER NOT NULL,          -- rows of the vector file that are committed
-    change INTEGER NOT NULL,             -- one more with every commit
-    checksum INTEGER NOT NULL
-);
-CREATE TABLE photo (
-    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused
-    path BLOB NOT NULL UNIQUE,             -- relative to the root
-    size INTEGER NOT NULL,
-    mtime_ns INTEGER NOT NULL,
-    content_hash BLOB,
-    width INTEGER,
-    height INTEGER,
-    taken_at TEXT,
-    state TEXT NOT NULL CHECK (state IN ('indexed', 'skipped', 'missing')),
-    row INTEGER UNIQUE,                    -- in the vector file; a missing photo keeps it: it may return
-    reason TEXT,
-    detail TEXT,
-    decoder TEXT,
-    changed INTEGER NOT NULL,              -- the library's `change` when this row last changed
-    checksum INTEGER NOT NULL              -- of all columns before it but the id
-);
-CREATE INDEX photo_state ON photo (state, reason);
-CREATE INDEX photo_changed ON photo (changed);
-"""
-
-Migration = Callable[[sqlite3.Connection], None]
-MIGRATIONS: Mapping[int, Migration] = {}  # from version N to N + 1, for every N below VERSION
+from mocosearch_index.schema import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, Migration
 
 Value = bytes | int | str | None
 _SIDE_FILES = ("-wal", "-journal")
@@ -102,6 +63,8 @@ class CatalogFile:
             else:
                 self._open_for_reading()
                 _check_version(self.connection, path)
+                if _version(self.connection) < VERSION:
+                    self._read_a_newer_copy()
         self._stamp = self._stamp_now()
 
     def close(self) -> None:
@@ -146,6 +109,16 @@ class CatalogFile:
             if source.exists():
                 shutil.copyfile(source, copy.with_name(source.name))
         self.connection = _connect(copy, "rw")
+
+    def _read_a_newer_copy(self) -> None:
+        """Read a copy in today's schema: a reader changes nothing in the folder."""
+        self._live = False
+        folder = tempfile.TemporaryDirectory(prefix="mocosearch-", ignore_cleanup_errors=True)
+        copy = _connect(Path(folder.name) / self.path.name, "rwc")
+        self.connection.backup(copy)
+        self.close()
+        self._copy, self.connection = folder, copy
+        migrate(copy, MIGRATIONS, VERSION)
 
     def _stamp_now(self) -> tuple[object, ...]:
         first = self.path.stat()

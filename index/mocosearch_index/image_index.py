@@ -31,14 +31,19 @@ from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import (
     EmbeddedPhoto,
     EncoderIdentity,
+    FileStamp,
     Float32,
+    IndexSettings,
     KnownFile,
     Photo,
+    PhotoFilter,
     PhotoState,
     Problem,
     SkippedPhoto,
 )
 from mocosearch_index.vectors import Float16, Int64, VectorFile
+
+_ALL = PhotoFilter()
 
 
 def is_index(folder: Path) -> bool:
@@ -138,6 +143,11 @@ class ImageIndex:
         """The number of the commit that `search` shows at least."""
         return self._library.change
 
+    @property
+    def settings(self) -> IndexSettings:
+        """What a person chose for this library."""
+        return self._library.settings
+
     # ---- writing
 
     def commit(
@@ -146,14 +156,19 @@ class ImageIndex:
         skipped: Sequence[SkippedPhoto] = (),
         missing: Sequence[int] = (),
         returned: Sequence[int] = (),
+        moved: Sequence[tuple[int, FileStamp]] = (),
     ) -> None:
         """Do all of this in one durable step, or nothing of it.
 
-        `missing`: ids whose file is gone; `returned`: ids of missing photos whose file is back, unchanged.
-        ValueError (a vector that is not finite or of the wrong length, a path twice), UnknownPhoto, DiskFull.
+        `missing`: ids whose file is gone; `returned`: ids of missing photos whose file is back, unchanged;
+        `moved`: ids of photos whose content is at another path now, or has another time; they are indexed.
+        Old paths are free when the new ones are entered, in the order given.
+        ValueError (a vector that is not finite or of the wrong length, a path twice, a move to the path of
+        another photo), UnknownPhoto (also for a move of what has no vector), DiskFull.
         """
         self._require_writer()
-        paths = [photo.stamp.path for photo in embedded] + [photo.stamp.path for photo in skipped]
+        stamps = [photo.stamp for photo in embedded] + [photo.stamp for photo in skipped]
+        paths = [stamp.path for stamp in (*stamps, *(stamp for _, stamp in moved))]
         if len(set(paths)) != len(paths):
             raise ValueError("a path appears twice in one commit")
         vectors = _unit_rows([photo.vector for photo in embedded], self.encoder.dim).astype(np.float16)
@@ -163,6 +178,7 @@ class ImageIndex:
                 self._files.vectors.append(vectors, after=commit.row_count)
                 commit.missing(missing)
                 commit.returned(returned)
+                commit.moved(moved)
                 commit.embedded(embedded)
                 commit.skipped(skipped)
         except DiskFull:
@@ -170,6 +186,14 @@ class ImageIndex:
             with suppress(OSError):
                 self._files.vectors.cut(self._files.catalog.library().row_count)
             raise
+        self._library = self._files.catalog.library()
+
+    def set_settings(self, settings: IndexSettings) -> None:
+        """Keep what a person chose, in a durable step of its own that others notice; DiskFull."""
+        self._require_writer()
+        self._files.search.drop_file()
+        with self._files.catalog.commit() as commit:
+            commit.settings(settings)
         self._library = self._files.catalog.library()
 
     def save_search_file(self) -> None:
@@ -210,6 +234,18 @@ class ImageIndex:
     def photos(self, state: PhotoState | None = None) -> Iterator[Photo]:
         """Yield all photos, or those of one state, by ascending id."""
         return self._files.catalog.photos(state)
+
+    def with_content(self, content_hash: bytes) -> list[Photo]:
+        """Return the photos, indexed or missing, that have a vector and this content, by ascending id."""
+        return self._files.catalog.with_content(content_hash)
+
+    def sizes(self) -> set[int]:
+        """Return the sizes in bytes of the files of all photos that have a vector."""
+        return self._files.catalog.sizes()
+
+    def select(self, where: PhotoFilter) -> Int64 | None:
+        """Return the ids of the indexed photos that pass `where` but for its score; None when all pass."""
+        return self._files.catalog.select(where)
 
     def counts(self) -> dict[str, int]:
         """Return how many photos are "indexed", "skipped" and "missing"."""

@@ -85,6 +85,16 @@ class Problem:
 
     what: str
     remedy: str
+    repaired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CompactReport:
+    """What `compact` dropped: missing photos, rows of the vector file, bytes of the disk."""
+
+    forgotten: int
+    rows_dropped: int
+    bytes_freed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +119,15 @@ class SearchSettings:
     level: SearchLevel | None = None  # None: by the number of photos
     dim: int | None = None  # vectors are projected to so many numbers by PCA; None: searched as they are
     whiten: bool = False  # scale the components of the PCA to equal variance
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    """What a person chose for one library; kept in its catalog. Patterns in the syntax of gitignore."""
+
+    search: SearchSettings = SearchSettings()
+    include: tuple[str, ...] = ()  # names that the walk takes though it would leave them out
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,16 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from generated_photos import assert_stored, batch, photo
+from generated_photos import ENCODER, assert_stored, batch, broken, photo
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mocosearch_index.catalog import Catalog
 from mocosearch_index.catalog_file import checksum, migrate
+from mocosearch_index.errors import DamagedIndex
 from mocosearch_index.filesystem import file_system_of, on_network_drive
 from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import IndexSettings
 
 VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=20), st.text(max_size=20))
 
@@ -43,6 +45,120 @@ def test_migrations_run_in_order_each_in_its_own_transaction() -> None:
     )
     assert connection.execute("PRAGMA user_version").fetchone() == (2,)
     assert connection.execute("SELECT path FROM photo").fetchall() == [("whole",)]
+
+
+SCHEMA_1 = """
+CREATE TABLE library (
+    one INTEGER PRIMARY KEY CHECK (one = 1),
+    identity BLOB NOT NULL,              -- random; also in the vector file: two indexes never mix
+    root BLOB,                           -- absolute path; NULL: the folder that holds the index folder
+    encoder_fingerprint TEXT NOT NULL,
+    encoder_description TEXT NOT NULL,
+    dim INTEGER NOT NULL,
+    generation INTEGER NOT NULL,         -- number in the name of the vector file
+    row_count INTEGER NOT NULL,          -- rows of the vector file that are committed
+    change INTEGER NOT NULL,             -- one more with every commit
+    checksum INTEGER NOT NULL
+);
+CREATE TABLE photo (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,  -- never reused
+    path BLOB NOT NULL UNIQUE,             -- relative to the root
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    content_hash BLOB,
+    width INTEGER,
+    height INTEGER,
+    taken_at TEXT,
+    state TEXT NOT NULL CHECK (state IN ('indexed', 'skipped', 'missing')),
+    row INTEGER UNIQUE,                    -- in the vector file; a missing photo keeps it: it may return
+    reason TEXT,
+    detail TEXT,
+    decoder TEXT,
+    changed INTEGER NOT NULL,              -- the library's `change` when this row last changed
+    checksum INTEGER NOT NULL              -- of all columns before it but the id
+);
+CREATE INDEX photo_state ON photo (state, reason);
+CREATE INDEX photo_changed ON photo (changed);
+"""
+
+
+@pytest.fixture
+def version_1(folder: Path) -> Path:
+    """An index of five photos as version 1 of the schema held it."""
+    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER) as index:
+        index.commit(batch(0, 4), [broken(b"broken.jpg")])
+    path = folder / "catalog.sqlite"
+    new = sqlite3.connect(path)
+    columns = "identity, root, encoder_fingerprint, encoder_description, dim, generation, row_count, change"
+    library = new.execute(f"SELECT {columns} FROM library").fetchone()
+    photos = new.execute("SELECT * FROM photo").fetchall()
+    new.close()
+    path.unlink()
+    old = sqlite3.connect(path)
+    old.executescript(SCHEMA_1)
+    old.execute("PRAGMA user_version = 1")
+    old.execute(f"PRAGMA application_id = {0x6D6F636F}")
+    old.execute(f"INSERT INTO library VALUES (1, {', '.join('?' * 9)})", (*library, checksum(*library)))
+    old.executemany(f"INSERT INTO photo VALUES ({', '.join('?' * 15)})", photos)
+    old.commit()
+    old.close()
+    return folder
+
+
+def version_of(folder: Path) -> int:
+    connection = sqlite3.connect(folder / "catalog.sqlite")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    connection.close()
+    return int(version)
+
+
+FOUR = {photo.stamp.path: 0 for photo in batch(0, 4)}
+
+
+def test_a_writer_brings_an_index_of_version_1_up_to_date(version_1: Path, tmp_path: Path) -> None:
+    with ImageIndex.open(version_1, writable=True) as index:
+        assert index.settings == IndexSettings()
+        assert_stored(index, FOUR)
+        assert index.verify() == []
+        index.set_settings(IndexSettings(exclude=("*.png",)))
+        index.commit([photo(b"new.jpg")])
+    with ImageIndex.create(tmp_path / "new", root=tmp_path, encoder=ENCODER):
+        pass
+
+    def tables(folder: Path) -> set[tuple[str, str]]:
+        with sqlite3.connect(folder / "catalog.sqlite") as connection:
+            return set(connection.execute("SELECT name, sql FROM sqlite_master"))
+
+    assert tables(version_1) == tables(tmp_path / "new")
+    with ImageIndex.open(version_1) as reader:
+        assert reader.settings.exclude == ("*.png",)
+        assert_stored(reader, FOUR | {b"new.jpg": 0})
+
+
+def test_a_reader_reads_version_1_without_changing_it_and_follows_the_writer_that_does(version_1: Path) -> None:
+    with ImageIndex.open(version_1) as reader:
+        assert_stored(reader, FOUR)
+        assert reader.verify() == []
+        assert version_of(version_1) == 1
+        assert not reader.refresh()
+        with ImageIndex.open(version_1, writable=True) as index:
+            index.commit([photo(b"new.jpg")])
+            assert reader.refresh()
+            assert_stored(reader, FOUR | {b"new.jpg": 0})
+            index.commit([photo(b"newer.jpg")])
+            assert reader.refresh()
+            assert_stored(reader, FOUR | {b"new.jpg": 0, b"newer.jpg": 0})
+    assert version_of(version_1) == 2
+
+
+def test_damage_to_version_1_is_still_damage_after_the_migration(version_1: Path) -> None:
+    with sqlite3.connect(version_1 / "catalog.sqlite") as connection:
+        connection.execute("UPDATE library SET change = 7")
+    connection.close()
+    for writable in (False, True, False):
+        with pytest.raises(DamagedIndex, match="catalog"):
+            ImageIndex.open(version_1, writable=writable)
+    assert version_of(version_1) == 2
 
 
 def journal_mode(folder: Path) -> str:

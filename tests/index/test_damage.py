@@ -11,9 +11,9 @@ import pytest
 from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
 
 from mocosearch_index.catalog import _CONTENT
-from mocosearch_index.catalog_file import VERSION
 from mocosearch_index.errors import DamagedIndex, MocosearchError, NewerFormat
 from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.schema import VERSION
 
 VECTORS, SEARCH, CATALOG = "vectors-000001.f16", "exact-000001.faiss", "catalog.sqlite"
 ROW = 2 * DIM + 4

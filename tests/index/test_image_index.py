@@ -1,5 +1,6 @@
 import os
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,14 @@ from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, 
 
 from mocosearch_index.errors import EncoderMismatch, IndexExists, NotAnIndex, UnknownPhoto
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp
+from mocosearch_index.records import (
+    EmbeddedPhoto,
+    EncoderIdentity,
+    FileStamp,
+    IndexSettings,
+    PhotoFilter,
+    SearchSettings,
+)
 
 CAT, DOG, ELK = b"cat.jpg", b"dog.jpg", b"elk.jpg"
 
@@ -88,6 +96,117 @@ def test_an_unchanged_missing_file_returns_without_being_embedded_again(index: I
     index.commit(returned=both)
     assert_stored(index, {CAT: 0})
     assert index.skip_reasons() == {"truncated": 1}
+
+
+def test_a_moved_photo_keeps_its_id_and_its_vector(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)])
+    cat = id_of(index, CAT)
+    index.commit([photo(CAT, version=1)], moved=[(cat, FileStamp(ELK, 1000, 77))])  # and another photo takes its place
+    assert index.photo_at(ELK) == replace(index.photo(cat), path=ELK, mtime_ns=77)
+    assert id_of(index, CAT) != cat
+    [[(nearest, _)]] = index.search(vector(CAT)[None], 1)
+    assert nearest == cat
+    assert index.verify() == []
+
+
+def test_a_missing_photo_that_turns_up_elsewhere_is_indexed_again(index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    cat = id_of(index, CAT)
+    index.commit(missing=[cat])
+    index.commit(moved=[(cat, FileStamp(DOG, 1000, 5))])
+    assert (index.photo(cat).state, index.photo(cat).path) == ("indexed", DOG)
+    assert index.photo_at(CAT) is None
+
+
+def test_photos_move_one_after_the_other_so_that_one_can_take_the_place_of_the_next(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)])
+    cat, dog = id_of(index, CAT), id_of(index, DOG)
+    onward = (dog, FileStamp(ELK, 1, 1))
+    with pytest.raises(ValueError, match="another photo has"):
+        index.commit(moved=[(cat, FileStamp(DOG, 1, 1)), onward])
+    assert (id_of(index, CAT), id_of(index, DOG)) == (cat, dog)
+    index.commit(moved=[onward, (cat, FileStamp(DOG, 1, 1))])
+    assert (id_of(index, DOG), id_of(index, ELK)) == (cat, dog)
+    index.commit(moved=[(cat, FileStamp(DOG, 2, 2))])  # touched: the same path, another time
+    assert index.known()[DOG].stamp == FileStamp(DOG, 2, 2)
+
+
+def test_what_has_no_vector_cannot_move(index: ImageIndex) -> None:
+    index.commit(skipped=[broken(CAT)])
+    with pytest.raises(UnknownPhoto):
+        index.commit(moved=[(id_of(index, CAT), FileStamp(DOG, 1, 1))])
+
+
+def test_photos_are_found_by_content_and_size_whether_their_file_is_there_or_not(index: ImageIndex) -> None:
+    index.commit([photo(CAT, version=1), photo(DOG), photo(ELK)], [broken(b"broken.jpg")])
+    hash_of_cat = photo(CAT, version=1).content_hash
+    copy = EmbeddedPhoto(FileStamp(b"copy.jpg", 1001, 9), hash_of_cat, 640, 480, None, vector(CAT, 1))
+    index.commit([copy], missing=[id_of(index, CAT)])
+    assert [found.path for found in index.with_content(hash_of_cat)] == [CAT, b"copy.jpg"]
+    assert index.with_content(b"unknown") == []
+    assert index.sizes() == {1000, 1001}
+
+
+def test_settings_are_kept_and_seen_by_a_reader_as_a_commit(folder: Path, index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    assert index.settings == IndexSettings()
+    chosen = IndexSettings(SearchSettings("ivf", 64, True), ("*.raw", "caf\udce9"), ("tmp/", "!keep"))
+    with ImageIndex.open(folder) as reader:
+        index.set_settings(chosen)
+        assert index.settings == chosen
+        assert reader.refresh()
+        assert reader.settings == chosen
+        assert reader.change == 2
+    index.close()
+    with ImageIndex.open(folder, writable=True) as again:
+        assert again.settings == chosen
+
+
+def dated(path: bytes, taken_at: str | None) -> EmbeddedPhoto:
+    return replace(photo(path), taken_at=taken_at)
+
+
+FILTERED = {
+    b"a.jpg": None,
+    b"2021/a.jpg": "2021-06-05T04:03:02",
+    b"2021/trip/b.jpg": "2021-12-31T23:59:59",
+    b"2021-copy/a.jpg": "2021-06-05T04:03:02",
+    b"2021.jpg": "2022-01-01T00:00:00",
+    b"2O21/%_.jpg": None,
+    b"\xff/\xff.jpg": "2020-01-01T00:00:00",
+}
+
+
+@pytest.mark.parametrize(
+    ("where", "paths"),
+    [
+        (PhotoFilter(folder=b"2021"), {b"2021/a.jpg", b"2021/trip/b.jpg"}),
+        (PhotoFilter(folder=b"2021/trip"), {b"2021/trip/b.jpg"}),
+        (PhotoFilter(folder=b"2021/TRIP"), set()),
+        (PhotoFilter(folder=b"20%"), set()),
+        (PhotoFilter(folder=b"\xff"), {b"\xff/\xff.jpg"}),
+        (PhotoFilter(folder=b"", exclude=frozenset([1])), FILTERED.keys() - {b"a.jpg"}),
+        (PhotoFilter(taken_from="2021-12-31T23:59:59"), {b"2021/trip/b.jpg", b"2021.jpg"}),
+        (PhotoFilter(taken_until="2021-06-05T04:03:02", folder=b"2021"), {b"2021/a.jpg"}),
+        (PhotoFilter(ids=frozenset([2, 3, 8, 999])), {b"2021/a.jpg", b"2021/trip/b.jpg"}),
+        (PhotoFilter(ids=frozenset([2, 3]), exclude=frozenset([3, 77])), {b"2021/a.jpg"}),
+        (PhotoFilter(ids=frozenset()), set()),
+    ],
+)
+def test_a_filter_selects_indexed_photos(index: ImageIndex, where: PhotoFilter, paths: set[bytes]) -> None:
+    index.commit([dated(*pair) for pair in FILTERED.items()], [broken(b"2021/broken.jpg")])
+    index.commit([photo(b"2021/gone.jpg")])
+    index.commit(missing=[id_of(index, b"2021/gone.jpg")])
+    ids = index.select(where)
+    assert ids is not None
+    assert {index.photo(int(photo_id)).path for photo_id in ids} == paths
+    assert ids.tolist() == sorted(ids.tolist())
+
+
+def test_a_filter_that_lets_all_pass_selects_nothing_in_particular(index: ImageIndex) -> None:
+    index.commit([photo(CAT)])
+    assert index.select(PhotoFilter()) is None
+    assert index.select(PhotoFilter(min_score=0.5, folder=b"")) is None
 
 
 def test_ids_are_never_used_twice(index: ImageIndex) -> None:
