@@ -43,6 +43,10 @@ class LoaderFailed(MocosearchError):
     """A process that prepares batches ended; the checkpoint is intact."""
 
 
+class DecodersFailed(MocosearchError):
+    """A process that decodes photos could not be started."""
+
+
 class NotLabelled(MocosearchError):
     """The folder does not sort its photos into class folders, or not into enough of them."""
 
@@ -87,3 +91,7 @@ class CannotExport(MocosearchError):
 
 class BadCrop(MocosearchError):
     """The part of a picture to search with is empty or lies outside of it."""
+
+
+class BadPattern(MocosearchError):
+    """A pattern of files to leave out or to take in that means nothing."""

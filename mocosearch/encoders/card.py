@@ -7,13 +7,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
 
 from mocosearch.encoders.checkpoint_formats import is_batch_count
 from mocosearch.errors import BadCheckpoint
+from mocosearch.images.geometry import Geometry
 from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch_index.paths import printable
 
@@ -40,14 +40,14 @@ class Preprocessing:
         if min(self.std) <= 0:
             raise ValueError(f"std {self.std} is not above 0")
 
+    @property
+    def geometry(self) -> Geometry:
+        """What of this is done before torch is needed."""
+        return Geometry(self.resize, self.crop)
+
     def prepare(self, image: Image.Image) -> Tensor:
         """Cut a picture (RGB, any size) to what the network sees: uint8 (3, crop, crop)."""
-        scale = min(image.size) / self.resize  # pixels of the picture per pixel of the input
-        # Resized and cropped in one go: a picture of 1 x 30,000 pixels is never blown up whole.
-        left, top = ((side / scale - self.crop) // 2 * scale for side in image.size)
-        box = (left, top, min(left + self.crop * scale, image.width), min(top + self.crop * scale, image.height))
-        cut = image.resize((self.crop, self.crop), Image.Resampling.BICUBIC, box=box, reducing_gap=3.0)
-        return torch.from_numpy(np.array(cut)).permute(2, 0, 1)
+        return torch.from_numpy(self.geometry.cut(image)).permute(2, 0, 1)
 
 
 IMAGENET = Preprocessing(resize=256, crop=224, mean=IMAGENET_MEAN, std=IMAGENET_STD)

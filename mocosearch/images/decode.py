@@ -5,7 +5,6 @@ is, its content says, not its name. Embedding, thumbnails and queries all decode
 same picture.
 """
 
-import contextlib
 import os
 import re
 import stat
@@ -13,6 +12,7 @@ import struct
 import threading
 import warnings
 import zlib
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
@@ -46,6 +46,7 @@ else:
 
 MAX_PIXELS = 250_000_000  # a phone takes 200 million; a bomb claims billions
 MAX_BYTES = 1 << 30  # as many pixels fit in, uncompressed
+TIME_CAP = 60.0  # seconds for a photo, reading and decoding
 ALWAYS_RETRY = frozenset(("io", "permission"))
 
 # The order matters where two formats claim the same first bytes (HEIF and AVIF).
@@ -86,6 +87,8 @@ _ADVICE = {
     "missing-codec": "its codec is missing here; `mocosearch doctor` names what to install",
     "permission": "you may not read it; change its permissions",
     "io": "reading it failed; check the disk and that the file still exists",
+    "timeout": "it takes too long to decode; open and save it again in another program",
+    "crashed": "it makes its decoder crash; open and save it again in another program",
     "damaged": "it is damaged; open and save it again in another program",
 }
 
@@ -112,22 +115,28 @@ class DecodedImage:
     taken_at: str | None  # "YYYY-MM-DDTHH:MM:SS", the camera's local time
 
 
-def decode(source: Path | bytes, *, short_side: int | None = None) -> DecodedImage:
+def decode(
+    source: Path | bytes,
+    *,
+    short_side: int | None = None,
+    giants: AbstractContextManager[object] = _one_giant_at_a_time,
+) -> DecodedImage:
     """Decode a file, or the bytes of one, upright, over white, in sRGB; of an animation the first frame.
 
     A picture whose short side is longer than `short_side` is reduced to it (antialiased; a JPEG while it is
-    decoded); none is ever enlarged. Raises Undecodable and nothing else.
+    decoded); none is ever enlarged. `giants` is entered while a picture of very many pixels is
+    decoded, so that memory holds. Raises Undecodable and nothing else.
     """
     data = read_file(source) if isinstance(source, Path) else source
     if not data:
         raise Undecodable("empty", "0 bytes")
     try:
         try:
-            return _decode(data, short_side)
+            return _decode(data, short_side, giants)
         except ValueError:  # Pillow gives up a PNG for a text or a profile that unpacks beyond its limit
             if not data.startswith(_PNG_SIGNATURE):
                 raise
-            return _decode(_without_text(data), short_side)
+            return _decode(_without_text(data), short_side, giants)
     except _FAILURES as error:
         failure = Undecodable(_reason(error, data), f"{type(error).__name__}: {error}")
     raise failure  # out here it keeps no hold of the frames, and so of the memory, of what failed
@@ -150,14 +159,14 @@ def read_file(path: Path) -> bytes:
     raise failure
 
 
-def decoder_capabilities() -> str:
+def decoder_capabilities(seconds: float = TIME_CAP) -> str:
     """The decoders at hand and the caps, in one line: when it changes, what was skipped is worth a retry."""
     codecs = [f"{name} {features.version(name)}" for name in ("jpg", "webp", "avif", "jpg_2000", "libtiff")]
     heif = f"pi_heif {pi_heif.__version__}" if pi_heif else "no pi_heif"
-    return ", ".join((f"pillow {PIL.__version__}", *codecs, heif, f"at most {MAX_PIXELS} pixels"))
+    return ", ".join((f"pillow {PIL.__version__}", *codecs, heif, f"at most {MAX_PIXELS} pixels, {seconds:g} seconds"))
 
 
-def _decode(data: bytes, short_side: int | None) -> DecodedImage:
+def _decode(data: bytes, short_side: int | None, giants: AbstractContextManager[object]) -> DecodedImage:
     image = _open(data)
     width, height = image.size
     pixels = width * height
@@ -167,7 +176,7 @@ def _decode(data: bytes, short_side: int | None) -> DecodedImage:
             pixels = image.size[0] * image.size[1]
     if pixels > MAX_PIXELS:
         raise Undecodable("too-large", f"{width} x {height} pixels")
-    with _one_giant_at_a_time if pixels > _GIANT_PIXELS else contextlib.nullcontext():
+    with giants if pixels > _GIANT_PIXELS else nullcontext():
         image.load()
         orientation, taken_at = _exif_facts(image)
         upright = to_rgb(image, short_side, orientation)
