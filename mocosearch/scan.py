@@ -48,14 +48,14 @@ def plan(found: Found, known: Mapping[bytes, KnownFile], *, decoder: str, prune:
         if before is None:
             new += 1
             to_embed.append(stamp)
-        elif before.stamp != stamp or _worth_another_try(before, decoder):
+        elif before[:3] != stamp or _worth_another_try(before, decoder):
             to_embed.append(stamp)
-        elif before.state == "missing":
+        elif before.is_missing:
             returned.append(before.id)
         else:
             unchanged += 1
     gone = _gone(found, known)
-    live = sum(file.state != "missing" for file in known.values())
+    live = sum(not file.is_missing for file in known.values())
     lost = not prune and _looks_like_loss(len(gone), live, found)
     return Plan(to_embed, returned, [] if lost else gone, gone if lost else [], new, unchanged)
 
@@ -71,7 +71,7 @@ def _gone(found: Found, known: Mapping[bytes, KnownFile]) -> list[int]:
     return [
         file.id
         for path, file in known.items()
-        if file.state != "missing" and path not in there and not _is_below(path, found.unreadable)
+        if not file.is_missing and path not in there and not _is_below(path, found.unreadable)
     ]
 
 

@@ -1,6 +1,5 @@
 """What an update has to do, from what was found and what is known."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,7 @@ def stamp(name: bytes, mtime_ns: int = 0) -> FileStamp:
 def known(*names: bytes, **changes: object) -> dict[bytes, KnownFile]:
     files = {}
     for number, name in enumerate(names, 1):
-        files[name] = replace(KnownFile(number, stamp(name), "indexed", None, None), **changes)
+        files[name] = KnownFile(*stamp(name), number, False, None, None)._replace(**changes)
     return files
 
 
@@ -50,7 +49,7 @@ def test_new_and_changed_files_are_embedded_and_unchanged_ones_are_not() -> None
 )
 def test_a_skipped_file_is_tried_again_when_it_could_turn_out_otherwise(reason: str, decoder: str, again: bool) -> None:
     for state in ("skipped", "missing"):
-        before = known(b"a", state=state, reason=reason, decoder=decoder)
+        before = known(b"a", is_missing=state == "missing", reason=reason, decoder=decoder)
         result = plan(found(b"a"), before, decoder=DECODER, prune=False)
         assert bool(result.to_embed) == again
         assert result.returned == ([1] if state == "missing" and not again else [])
@@ -58,13 +57,13 @@ def test_a_skipped_file_is_tried_again_when_it_could_turn_out_otherwise(reason: 
 
 def test_a_missing_file_that_is_back_unchanged_returns_and_a_changed_one_is_embedded() -> None:
     there = Found([stamp(b"a"), stamp(b"b", mtime_ns=5)], [])
-    result = plan(there, known(b"a", b"b", state="missing"), decoder=DECODER, prune=False)
+    result = plan(there, known(b"a", b"b", is_missing=True), decoder=DECODER, prune=False)
     assert result.returned == [1]
     assert [file.path for file in result.to_embed] == [b"b"]
 
 
 def test_files_that_are_gone_are_missing_once() -> None:
-    before = known(b"a", b"b") | known(b"c", state="missing")
+    before = known(b"a", b"b") | known(b"c", is_missing=True)
     result = plan(found(b"a"), before, decoder=DECODER, prune=False)
     assert result.missing == [2]
 
@@ -83,7 +82,7 @@ def test_all_or_very_many_gone_at_once_are_kept_unless_that_is_meant(stay: int, 
 
 
 def test_what_was_missing_before_does_not_count_as_a_loss_of_today() -> None:
-    before = known(*numbered(150)) | known(*(b"old/" + name for name in numbered(500)), state="missing")
+    before = known(*numbered(150)) | known(*(b"old/" + name for name in numbered(500)), is_missing=True)
     result = plan(found(*numbered(40)), before, decoder=DECODER, prune=False)
     assert len(result.kept) == 110
 

@@ -1,7 +1,7 @@
 """The records that cross the door of the index. Paths are bytes relative to the library root."""
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,7 @@ PhotoState = Literal["indexed", "skipped", "missing"]
 SearchLevel = Literal["exact", "ivf", "compressed"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileStamp:
+class FileStamp(NamedTuple):  # as KnownFile: a rescan makes one for every file, and a tuple is quick to make
     """A file as the walk saw it: what tells, without reading it, whether it changed."""
 
     path: bytes
@@ -59,15 +58,26 @@ class Photo:
     detail: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class KnownFile:
-    """What a rescan has to know about a file it has seen before."""
+class KnownFile(NamedTuple):
+    """What a rescan has to know about a file it has seen before. The first three make its stamp."""
 
+    path: bytes
+    size: int
+    mtime_ns: int
     id: int
-    stamp: FileStamp
-    state: PhotoState
-    reason: str | None
+    is_missing: bool
+    reason: str | None  # why it was skipped, if it was
     decoder: str | None
+
+    @property
+    def stamp(self) -> FileStamp:
+        """The file as it was seen last."""
+        return FileStamp(*self[:3])
+
+    @property
+    def state(self) -> PhotoState:
+        """What became of it."""
+        return "missing" if self.is_missing else "skipped" if self.reason is not None else "indexed"
 
 
 @dataclass(frozen=True, slots=True)
