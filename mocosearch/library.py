@@ -4,7 +4,7 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -203,7 +203,7 @@ class Library:
         if vector is None:
             return []
         own = frozenset(example for example in (*like, *unlike) if isinstance(example, int))
-        found = self.index.search(vector[None], k, exclude=where.exclude | own)[0]
+        found = self.index.search(vector[None], k, replace(where, exclude=where.exclude | own))[0]
         return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
 
     def photo_of(self, path: Path) -> Photo | None:

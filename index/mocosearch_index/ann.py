@@ -51,12 +51,16 @@ class ExactSearch:
         if len(there):
             self._index.remove_ids(faiss.IDSelectorBatch(there))
 
-    def search(self, queries: Float32, k: int) -> tuple[Float32, Int64]:
-        """Return scores and ids (q, min(k, n)) of the nearest, best first; queries (q, dim) are finite."""
-        k = min(k, self._index.ntotal)
+    def search(self, queries: Float32, k: int, only: Int64 | None = None) -> tuple[Float32, Int64]:
+        """Return scores and ids (q, min(k, n)) of the nearest, best first; queries (q, dim) are finite.
+
+        `only`: ids of those that may be found; the places of others have the id -1.
+        """
+        k = min(k, self._index.ntotal if only is None else len(only))
         if k == 0:  # FAISS refuses k = 0
             return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
-        scores, ids = self._index.search(queries, k)
+        params = None if only is None else faiss.SearchParameters(sel=selector(only))
+        scores, ids = self._index.search(queries, k, params=params)
         return scores, ids
 
     def save(self, path: Path, identity: bytes, generation: int, change: int) -> None:
@@ -93,6 +97,13 @@ class ExactSearch:
         search = cls(dim)
         search._index = index
         return search
+
+
+def selector(ids: Int64) -> faiss.IDSelectorBitmap:
+    """Return what lets FAISS find only `ids`: one bit an id, since ids are dense."""
+    wanted = np.zeros(int(ids.max()) + 1, bool)
+    wanted[ids] = True
+    return faiss.IDSelectorBitmap(np.packbits(wanted, bitorder="little"))
 
 
 def is_of(path: Path, identity: bytes, generation: int, change: int) -> bool:

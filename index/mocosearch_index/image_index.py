@@ -8,7 +8,7 @@ lock                  held by the one writer
 
 import secrets
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Self
@@ -270,19 +270,19 @@ class ImageIndex:
             vectors[part] = block
         return changes.ids, vectors
 
-    def search(self, queries: Float32, k: int, *, exclude: Collection[int] = ()) -> list[list[tuple[int, float]]]:
-        """Return for each query (q, dim) its k nearest indexed photos as (id, cosine), best first.
+    def search(self, queries: Float32, k: int, where: PhotoFilter = _ALL) -> list[list[tuple[int, float]]]:
+        """Return for each query (q, dim) its k nearest indexed photos that pass `where` as (id, cosine), best first.
 
-        `exclude`: ids to leave out. ValueError for a wrong shape, a query not finite or all zeros, k < 1.
+        ValueError for a wrong shape, a query not finite or all zeros, k < 1.
         """
         if queries.ndim != 2:
             raise ValueError(f"queries must be (q, {self.encoder.dim}), not {queries.shape}")
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         unit = _unit_rows(queries, self.encoder.dim)
-        unwanted = set(exclude)
-        scores, ids = self._files.search.search(unit, k + len(unwanted), self.change)
-        return [_best(*pair, k, unwanted) for pair in zip(ids, scores, strict=True)]
+        scores, ids = self._files.search.search(unit, k, self.change, self.select(where))
+        least = -1.0 if where.min_score is None else where.min_score
+        return [_best(*pair, least) for pair in zip(ids, scores, strict=True)]
 
     def verify(self) -> list[Problem]:
         """Read everything that is stored and check it; return what is wrong."""
@@ -339,11 +339,11 @@ def _unit_rows(vectors: Sequence[Float32] | Float32, dim: int) -> Float32:
     return unit
 
 
-def _best(ids: Int64, scores: Float32, k: int, unwanted: set[int]) -> list[tuple[int, float]]:
-    """Return up to k (id, cosine), best first; equal scores by id, so that the order is always the same."""
+def _best(ids: Int64, scores: Float32, least: float) -> list[tuple[int, float]]:
+    """Return (id, cosine) from `least` on, best first; equal scores by id, so that the order is always the same."""
     pairs = [
-        (int(photo_id), float(min(1.0, max(-1.0, score))))  # float16 rounds a little past 1
-        for photo_id, score in zip(ids, scores, strict=True)
-        if photo_id not in unwanted
+        (photo_id, min(1.0, max(-1.0, score)))  # float16 rounds a little past 1
+        for photo_id, score in zip(ids.tolist(), scores.tolist(), strict=True)
+        if photo_id >= 0 and score >= least
     ]
-    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))[:k]
+    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))

@@ -24,11 +24,14 @@ class SearchCache:
         self._search: ExactSearch | None = None
         self._change = -1  # the commit that `_search` shows
 
-    def search(self, queries: Float32, k: int, change: int) -> tuple[Float32, Int64]:
-        """Return scores and ids (q, up to k) among what is indexed since commit `change`, or a later one."""
+    def search(self, queries: Float32, k: int, change: int, only: Int64 | None = None) -> tuple[Float32, Int64]:
+        """Return scores and ids (q, up to k) among what is indexed since commit `change`, or a later one.
+
+        `only`: ids of the photos that may be found. An id of -1 stands for no photo.
+        """
         search = self._current(change)
         with self._lock.shared():
-            return search.search(queries, k)
+            return search.search(queries, k, only)
 
     def catch_up(self, change: int) -> None:
         """Bring a structure that is in use to commit `change`, so that the next search need not."""

@@ -255,7 +255,7 @@ def test_search_agrees_with_the_plain_computation(index: ImageIndex) -> None:
 def test_excluded_photos_are_left_out_and_the_rest_fills_up(index: ImageIndex) -> None:
     index.commit(batch(0, 10))
     [all_hits] = index.search(vector(CAT)[None], 10)
-    [hits] = index.search(vector(CAT)[None], 4, exclude=[all_hits[0][0], all_hits[2][0], 999])
+    [hits] = index.search(vector(CAT)[None], 4, PhotoFilter(exclude=frozenset({all_hits[0][0], all_hits[2][0], 999})))
     assert hits == [all_hits[1], *all_hits[3:6]]
 
 
