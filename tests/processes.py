@@ -4,13 +4,16 @@ import time
 from pathlib import Path
 
 
-def spawned_by(parent: int) -> list[int]:
-    """The processes that multiprocessing spawned for `parent`; not its tracker of shared memory, which stays."""
+def spawned_by(parent: int, doing: bytes = b"spawn_main") -> list[int]:
+    """The children of `parent` whose command line says `doing`, by default those that multiprocessing spawned.
+
+    Not its tracker of shared memory, which stays.
+    """
     found = []
     for entry in Path("/proc").iterdir():
         try:
             is_child = entry.name.isdigit() and f"PPid:\t{parent}\n" in (entry / "status").read_text()
-            if is_child and b"spawn_main" in (entry / "cmdline").read_bytes():
+            if is_child and doing in (entry / "cmdline").read_bytes():
                 found.append(int(entry.name))
         except OSError:  # it ended meanwhile
             continue

@@ -27,7 +27,7 @@ def main(turns: int) -> None:
     _heed_only_the_pool()
     geometry, seconds = pickle.load(requests)
     _answer(answers, None)  # ready: from here on it is a photo's fault when this process ends
-    giants = _OneGiantAtATime(turns)
+    giants = OneGiantAtATime(turns)
     while True:
         try:
             path = pickle.load(requests)
@@ -42,7 +42,7 @@ def main(turns: int) -> None:
         _answer(answers, answer)
 
 
-class _OneGiantAtATime:
+class OneGiantAtATime:
     """Lets one process of the pool at a time into the block; the time that it waits does not count."""
 
     def __init__(self, turns: int) -> None:
