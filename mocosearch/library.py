@@ -1,6 +1,5 @@
 """Library: a folder of photos, the encoder that sees them and their ImageIndex. The one door for commands and page."""
 
-import os
 import shutil
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -11,17 +10,19 @@ from typing import TYPE_CHECKING, Self
 
 from PIL import Image
 
-from mocosearch.errors import BadCheckpoint, NoEncoder, PhotoGone
+from mocosearch.errors import BadCheckpoint, NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
-from mocosearch.images.decode import decode
+from mocosearch.images.decode import decode, read_file
+from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
 from mocosearch.queries import Crop, Example, direction
+from mocosearch.recognize import is_unchanged, path_of, photo_of
 from mocosearch.update import Progress, UpdateReport, no_photos, run_update
 from mocosearch.user_folders import encoder_trained_last
 from mocosearch_index.atomic import remove_partials
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
-from mocosearch_index.paths import shown
+from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import EncoderIdentity, Float32, Photo, PhotoFilter
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
@@ -206,33 +207,31 @@ class Library:
         found = self.index.search(vector[None], k, replace(where, exclude=where.exclude | own))[0]
         return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
 
-    def photo_of(self, path: Path) -> Photo | None:
-        """Return the photo of the library whose file is at `path`, by whatever links; None when it is none."""
-        ways = ((os.path.abspath, self.root.absolute()), (os.path.realpath, self.root.resolve()))
-        for way, root in ways:
-            with suppress(ValueError):  # not below the root
-                photo = self.index.photo_at(os.fsencode(Path(way(path)).relative_to(root)))
-                if photo is not None:
-                    return photo
-        return None
-
     def example(self, source: Path | bytes, crop: Crop | None = None) -> Example:
-        """Return what a search by this file, or the bytes of one, or by a part of it, goes by; Undecodable, BadCrop.
+        """Return what a search by this file, or the bytes of one, or by a part of it, goes by.
 
-        What the library holds is recognized, by path, size and time or by its content, and not embedded again.
+        What the library holds is recognized, by path, size and time or else by its content, and not embedded again.
+        NoPhotos (there is no such file), Undecodable, BadCrop.
         """
-        if crop is not None:
-            return crop.of(decode(source).image)
-        own = self.photo_of(source) if isinstance(source, Path) else None
-        if isinstance(source, Path):
-            status = source.stat()
-            if own and own.state == "indexed" and (own.size, own.mtime_ns) == (status.st_size, status.st_mtime_ns):
-                return own.id
-        return decode(source, short_side=self.encoder.preprocessing.resize).image
+        own = photo_of(self.index, source) if isinstance(source, Path) else None
+        if own and not crop and is_unchanged(self.index, own):
+            return own.id
+        file = path_of(self.index, own) if own else source
+        if isinstance(file, Path) and not is_reachable(file):
+            raise NoPhotos(f"There is no file {shown(file)}: name the picture to search with.")
+        data = read_file(file) if isinstance(file, Path) else file
+        if crop:
+            return crop.of(decode(data).image)
+        known = self.index.with_content(content_hash(data))
+        if own and own.id in {photo.id for photo in known}:
+            return own.id
+        if known:
+            return self.index.vectors([known[0].id])[0]
+        return decode(data, short_side=self.encoder.preprocessing.resize).image
 
     def original(self, photo_id: int) -> Path:
         """Return the absolute path of a photo's file; UnknownPhoto, PhotoGone."""
-        path = self.root.absolute() / os.fsdecode(self.index.photo(photo_id).path)
+        path = path_of(self.index, self.index.photo(photo_id))
         if not path.is_file():
             raise PhotoGone(f"{shown(path)} is gone: run `mocosearch index` to bring the library up to date.")
         return path

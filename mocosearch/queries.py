@@ -1,7 +1,9 @@
 """What a search goes by: pictures, photos of the library and vectors, of which several become one direction."""
 
+import calendar
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -13,6 +15,7 @@ from mocosearch_index.records import Float32
 Example: TypeAlias = Image.Image | int | Float32
 """A picture (RGB, upright), the id of a photo of the library, or a vector (dim,) of its encoder."""
 
+_LENGTHS = (4, 7, 10, 16, 19)  # of a year, month, day, minute, second
 _NO_DIRECTION = 1e-3  # what is left of two equal vectors of which one was rounded to float16
 
 
@@ -30,6 +33,19 @@ def _mean_of_units(vectors: Sequence[Float32]) -> Float32:
     # An encoder that sees nothing in a picture gives zeros, which stay zeros.
     mean: Float32 = (rows / np.where(norms > 0, norms, 1)).mean(axis=0)
     return mean
+
+
+def first_and_last_second(date: str) -> tuple[str, str]:
+    """Return the first and the last second ("YYYY-MM-DDTHH:MM:SS") of a year, month, day, minute or second; ValueError.
+
+    `date` is as much of that form as is known.
+    """
+    first = date + "0000-01-01T00:00:00"[len(date) :]
+    start = datetime.fromisoformat(first)
+    if len(date) not in _LENGTHS or start.isoformat() != first:
+        raise ValueError(f"{date!r} ends within a number")
+    days = calendar.monthrange(start.year, start.month)[1]
+    return first, date + f"{start.year:04}-12-{days}T23:59:59"[len(date) :]
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,9 +123,9 @@ def test_index_then_search_then_status(
     assert "(5 unchanged)" in out
     out, err = mocosearch("search", photos / "3.jpg", "-k", "2")
     assert f"'{photos}' (indexed last)" in err
-    first, second = out.splitlines()
-    assert first == str(photos / "3.jpg")
-    assert Path(second).parent == photos
+    found = out.splitlines()
+    assert len(found) == 2
+    assert set(found) < {str(photos / f"{number}.jpg") for number in (0, 1, 2, 4)}
     out, err = mocosearch("status")
     assert f"'{photos}' (indexed last)" in err
     assert "5 indexed, 0 skipped, 0 missing" in out
@@ -139,7 +139,8 @@ def test_json_says_the_same(mocosearch: Terminal, photos: Path, encoders: dict[s
     assert report["encoder"]["fingerprint"] == encoders[encoder]
     [skip] = report["skipped"]
     assert (skip["path"], skip["reason"]) == ("text.jpg", "not-an-image")
-    hits = json.loads(mocosearch("search", photos / "3.jpg", "--json")[0])
+    shutil.copy(photos / "3.jpg", photos.parent / "copy.jpg")
+    hits = json.loads(mocosearch("search", photos.parent / "copy.jpg", "--json")[0])
     assert len(hits) == 5
     assert hits[0]["path"] == str(photos / "3.jpg")
     assert hits[0]["score"] > 0.99
@@ -168,7 +169,7 @@ def test_an_index_elsewhere_is_found_again(mocosearch: Terminal, photos: Path, e
     assert "(5 unchanged)" in mocosearch("index", photos)[0]
     for where in ([], [photos], [tmp_path / "index"]):
         assert "5 indexed" in mocosearch("status", *where)[0]
-    assert mocosearch("search", photos / "1.jpg", "-k", "1")[0] == f"{photos / '1.jpg'}\n"
+    assert len(mocosearch("search", photos / "1.jpg")[0].splitlines()) == 4
 
 
 def test_a_second_index_elsewhere_is_the_one_meant_from_then_on(
@@ -256,9 +257,13 @@ def test_a_folder_whose_name_is_too_long_is_missing(mocosearch: Terminal, encode
 
 def test_a_folder_with_one_photo_is_a_library(mocosearch: Terminal, tmp_path: Path, encoder: str) -> None:
     (tmp_path / "one").mkdir()
-    write_photo(tmp_path / "one" / "only.jpg", 1)
+    for name in ("one/only.jpg", "copy.jpg"):
+        write_photo(tmp_path / name, 1)
     mocosearch("index", tmp_path / "one", "--encoder", encoder)
-    assert mocosearch("search", tmp_path / "one" / "only.jpg")[0] == f"{tmp_path / 'one' / 'only.jpg'}\n"
+    assert mocosearch("search", tmp_path / "copy.jpg")[0] == f"{tmp_path / 'one' / 'only.jpg'}\n"
+    out, err = mocosearch("search", tmp_path / "one" / "only.jpg")
+    assert out == ""
+    assert "the library holds no other photos" in err
 
 
 def test_skipped_files_are_named_and_strict_makes_them_exit_code_3(
@@ -313,7 +318,8 @@ def test_odd_names_are_printed_safely(mocosearch: Terminal, photos: Path, encode
     _, err = mocosearch("index", photos, "--encoder", encoder)
     assert "'bad\\n\\xff.jpg'" in err
     assert "'bad\\n\\xff.jpg'" in mocosearch("status", photos)[0]
-    query = photos / os.fsdecode(odd[3])
+    query = photos.parent / "query.jpg"
+    write_photo(query, 3)
     out, _ = mocosearch("search", query, "--library", photos)
     base = os.fsencode(photos) + b"/"
     # A pipe gets the bytes of the name; only one that holds a line break is escaped.
@@ -351,7 +357,8 @@ def test_a_terminal_shows_a_bar_and_a_table(mocosearch: Terminal, photos: Path, 
     seen = on_a_terminal(mocosearch, "index", str(photos), "--encoder", encoder)
     assert "Embedding" in seen
     assert "5/5" in seen
-    seen = on_a_terminal(mocosearch, "search", str(photos / "2.jpg"))
+    shutil.copy(photos / "2.jpg", photos.parent / "copy.jpg")
+    seen = on_a_terminal(mocosearch, "search", str(photos.parent / "copy.jpg"))
     assert "Score" in seen
     assert "2.jpg" in seen
     assert "1.000" in seen
@@ -364,7 +371,7 @@ def test_it_works_as_a_command_of_the_system_too(mocosearch: Terminal, photos: P
     assert done.returncode == 3, done.stderr
     assert done.stdout == f"5 photos of '{photos}' are in the index (5 new or changed, 1 skipped)\n"
     found = subprocess.run([*command[:3], "search", str(photos / "1.jpg")], capture_output=True, check=True)
-    assert found.stdout.splitlines()[0] == os.fsencode(photos / "1.jpg")
+    assert len(found.stdout.splitlines()) == 4
 
 
 @pytest.fixture
