@@ -1,62 +1,34 @@
 """The catalog: in SQLite one row a photo, and one that says what the library is. Truth, with the vectors."""
 
 import json
-import os
+import re
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mocosearch_index import catalog_file
 from mocosearch_index.atomic import atomic_path
 from mocosearch_index.catalog_file import CatalogFile, Value, checksum, errors_named
-from mocosearch_index.errors import REBUILD, DamagedIndex, UnknownPhoto
-from mocosearch_index.paths import printable, shown
-from mocosearch_index.records import (
-    EmbeddedPhoto,
-    EncoderIdentity,
-    FileStamp,
-    IndexSettings,
-    KnownFile,
-    Photo,
-    PhotoFilter,
-    PhotoState,
-    Problem,
-    SearchSettings,
-    SkippedPhoto,
-)
+from mocosearch_index.commit import Commit, unknown
+from mocosearch_index.errors import REBUILD, DamagedIndex, NewGeneration
+from mocosearch_index.library_row import LibraryRow, settings_from_json, settings_to_json
+from mocosearch_index.paths import shown
+from mocosearch_index.records import EncoderIdentity, IndexSettings, KnownFile, Photo, PhotoFilter, PhotoState
+from mocosearch_index.schema import CONTENT, LIBRARY, STAMP
+from mocosearch_index.vectors import Int64
 
-Int64 = NDArray[np.int64]
-
-_LIBRARY = "identity, root, encoder_fingerprint, encoder_description, dim, generation, row_count, change, settings"
-_STAMP = "path, size, mtime_ns"
-_CONTENT = f"{_STAMP}, content_hash, width, height, taken_at, state, row, reason, detail, decoder, changed"
-_PHOTO = f"id, {_STAMP}, content_hash, width, height, taken_at, state, reason, detail"
-_PUT = (
-    f"INSERT INTO photo ({_CONTENT}, checksum) VALUES ({', '.join('?' * (_CONTENT.count(',') + 2))}) "
-    "ON CONFLICT (path) DO UPDATE SET "
-    + ", ".join(f"{column} = excluded.{column}" for column in [*_CONTENT.split(", ")[1:], "checksum"])
-)
+_PHOTO = f"id, {STAMP}, content_hash, width, height, taken_at, state, reason, detail"
 _PAGE = 1000  # photos fetched at once, so that a long loop over them holds no lock
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryRow:
-    """What the catalog says about the whole: see the columns of `library` in the schema."""
-
-    identity: bytes
-    root: bytes | None
-    encoder: EncoderIdentity
-    generation: int
-    row_count: int
-    change: int
-    settings: IndexSettings
+# What SQLite says of indexes and values; all else is about the tree itself, whose rows it might give round and round.
+_TREE_IS_SOUND = re.compile(
+    r"row \d+ missing from index|wrong # of entries in index|non-unique entry in|CHECK constraint"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +41,31 @@ class Changes:
 
 
 class Catalog:
-    """Reads show the last commit; safe to use from many threads."""
+    """Reads show the last commit; safe to use from many threads.
+
+    What tells of rows of the vector file tells of those of the generation that it was opened with, or raises
+    NewGeneration.
+    """
 
     def __init__(self, path: Path, *, writable: bool = False, write_ahead: bool | None = None) -> None:
         self.path = path
         self._file = CatalogFile(path, writable=writable, write_ahead=write_ahead)
         self._lock = threading.RLock()
+        try:
+            self.generation = self.library().generation
+        except BaseException:
+            self.close()
+            raise
 
     @staticmethod
     def create(path: Path, identity: bytes, root: bytes | None, encoder: EncoderIdentity) -> None:
         """Write a catalog without photos; whole or not at all."""
-        values = (
-            identity,
-            root,
-            encoder.fingerprint,
-            encoder.description,
-            encoder.dim,
-            1,
-            0,
-            0,
-            _to_json(IndexSettings()),
-        )
+        numbers = encoder.dim, 1, 0, 0
+        values = identity, root, encoder.fingerprint, encoder.description, *numbers, settings_to_json(IndexSettings())
 
         def fill(connection: sqlite3.Connection) -> None:
             marks = ", ".join("?" * (len(values) + 1))
-            statement = f"INSERT INTO library ({_LIBRARY}, checksum) VALUES ({marks})"
+            statement = f"INSERT INTO library ({LIBRARY}, checksum) VALUES ({marks})"
             connection.execute(statement, (*values, checksum(*values)))
 
         with atomic_path(path) as partial:
@@ -110,24 +82,24 @@ class Catalog:
 
     def library(self) -> LibraryRow:
         """Return what the last commit says about the whole."""
-        rows = self._all(f"SELECT {_LIBRARY}, checksum FROM library")
+        rows = self._all(f"SELECT {LIBRARY}, checksum FROM library")
         if len(rows) != 1 or rows[0][-1] != checksum(*rows[0][:-1]):
             raise DamagedIndex(f"The catalog {shown(self.path)} is damaged: {REBUILD}")
         identity, root, fingerprint, description, dim, generation, row_count, change, settings, _ = rows[0]
         encoder = EncoderIdentity(fingerprint, dim, description)
-        return LibraryRow(identity, root, encoder, generation, row_count, change, _from_json(settings))
+        return LibraryRow(identity, root, encoder, generation, row_count, change, settings_from_json(settings))
 
     def known(self) -> dict[bytes, KnownFile]:
         """Return every file ever seen, by path."""
         # `state` is compared here, for text is slow to read and of most photos nothing else is text.
-        rows = self._all(f"SELECT {_STAMP}, id, state = 'missing', reason, decoder FROM photo")
+        rows = self._all(f"SELECT {STAMP}, id, state = 'missing', reason, decoder FROM photo")
         return {row[0]: KnownFile._make(row) for row in rows}
 
     def photo(self, photo_id: int) -> Photo:
         """Return the photo with this id or raise UnknownPhoto."""
         rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE id = ?", (photo_id,))
         if not rows:
-            raise _unknown(photo_id)
+            raise unknown(photo_id)
         return Photo(*rows[0])
 
     def photo_at(self, path: bytes) -> Photo | None:
@@ -171,33 +143,35 @@ class Catalog:
         statement = "SELECT reason, count(*) FROM photo WHERE state = 'skipped' GROUP BY reason ORDER BY 2 DESC, 1"
         return dict(self._all(statement))
 
-    def row_of(self, photo_id: int) -> int:
-        """Return the vector row of a photo; UnknownPhoto when it has none."""
-        rows = self._all("SELECT row FROM photo WHERE id = ? AND row IS NOT NULL", (photo_id,))
-        if not rows:
-            raise _unknown(photo_id)
-        return int(rows[0][0])
+    def rows_of(self, ids: Sequence[int]) -> list[int]:
+        """Return the vector rows of these photos; UnknownPhoto when one has none."""
+        with self._one_generation():
+            return [self._row_of(photo_id) for photo_id in ids]
 
     def changes(self, since: int) -> Changes:
         """Return the photos changed by commits after `since` (-1: all indexed ones, by ascending row)."""
         statement = "SELECT id, CASE state WHEN 'indexed' THEN row ELSE -1 END FROM photo WHERE changed > ?"
         if since < 0:
             statement = "SELECT id, row FROM photo WHERE state = 'indexed' AND changed > ? ORDER BY row"
-        with self._lock, errors_named(self.path):
-            self._file.connection.execute("BEGIN")
-            try:
-                library = self.library()
-                pairs = np.array(self._all(statement, (since,)), np.int64).reshape(-1, 2)
-            finally:
-                self._file.connection.execute("COMMIT")
+        with self._one_generation() as library:
+            pairs = np.array(self._all(statement, (since,)), np.int64).reshape(-1, 2)
         return Changes(library, pairs[:, 0].copy(), pairs[:, 1].copy())
 
-    def rows_in_use(self) -> Int64:
-        """Return all rows of the vector file that belong to a photo, ascending."""
-        return np.array(self._all("SELECT row FROM photo WHERE row IS NOT NULL ORDER BY row"), np.int64).ravel()
+    def rows_in_use(self) -> tuple[Int64, Int64]:
+        """Return all rows of the vector file that belong to a photo, ascending, and the ids of their photos."""
+        with self._one_generation():
+            pairs = self._all("SELECT row, id FROM photo WHERE row IS NOT NULL ORDER BY row")
+        rows, ids = np.array(pairs, np.int64).reshape(-1, 2).T
+        return rows.copy(), ids.copy()
+
+    def rows_to_keep(self) -> Int64:
+        """Return the rows of the vector file that belong to photos whose file is there, ascending."""
+        statement = "SELECT row FROM photo WHERE row IS NOT NULL AND state != 'missing' ORDER BY row"
+        with self._one_generation():
+            return np.array(self._all(statement), np.int64).ravel()
 
     @contextmanager
-    def commit(self) -> Iterator["Commit"]:
+    def commit(self) -> Iterator[Commit]:
         """One transaction: durable when the block ends, undone when it raises."""
         with self._lock, errors_named(self.path):
             connection = self._file.connection
@@ -212,18 +186,57 @@ class Catalog:
                     connection.execute("ROLLBACK")
                 raise
 
-    def problems(self) -> list[Problem]:
-        """Check the structure of the file and the checksum of every row."""
-        found = [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
-        problems = [Problem(f"The catalog {shown(self.path)}: {text}", REBUILD) for text in found]
-        if problems:  # the rows of a broken tree might be read round and round
-            return problems
-        row_count = self.library().row_count
-        for _, *content, row, crc in self._each(f"id, {_CONTENT}, row, checksum"):
-            if crc != checksum(*content) or not (row is None or 0 <= row < row_count):
-                what = f"The catalog's entry of '{printable(content[0])}' fails its checksum"
-                problems.append(Problem(what, REBUILD))
-        return problems
+    def compact_file(self) -> None:
+        """Give the space that the file does not need back to the disk; DiskFull when there is none to work in."""
+        with self._lock, errors_named(self.path):
+            self._file.connection.execute("VACUUM")
+            self._file.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    def broken_structure(self) -> list[str]:
+        """Return what SQLite finds wrong with the file."""
+        return [text for (text,) in self._all("PRAGMA integrity_check") if text != "ok"]
+
+    def mend_structure(self) -> None:
+        """Make the indexes of SQLite anew, unless the photos themselves contradict each other."""
+        with self._lock, errors_named(self.path), suppress(sqlite3.IntegrityError):
+            self._file.connection.execute("REINDEX")
+
+    def damaged_entries(self, broken: Sequence[str]) -> list[tuple[int, bytes]]:
+        """Return id and path of the photos whose entry fails its checksum or names a row that is none.
+
+        `broken`: what is wrong with the structure; where no list of photos can be trusted it is empty.
+        """
+        if not all(_TREE_IS_SOUND.match(text) for text in broken):
+            return []
+        damaged, rows = [], {}
+        for photo_id, *content, row, crc in self._each(f"id, {CONTENT}, row, checksum"):
+            if crc != checksum(*content):
+                damaged.append((photo_id, content[0]))
+            elif row is not None:
+                rows[photo_id] = row, content[0]
+        with self._one_generation() as library:  # now: rows may have been added since the first page
+            damaged += [(photo_id, path) for photo_id, (row, path) in rows.items() if not 0 <= row < library.row_count]
+        return damaged
+
+    @contextmanager
+    def _one_generation(self) -> Iterator[LibraryRow]:
+        """Let the block see one commit of this generation; NewGeneration when there is none any more."""
+        with self._lock, errors_named(self.path):
+            self._file.connection.execute("BEGIN")
+            try:
+                library = self.library()
+                if library.generation != self.generation:
+                    raise NewGeneration
+                yield library
+            finally:
+                if self._file.connection.in_transaction:
+                    self._file.connection.execute("COMMIT")
+
+    def _row_of(self, photo_id: int) -> int:
+        rows = self._all("SELECT row FROM photo WHERE id = ? AND row IS NOT NULL", (photo_id,))
+        if not rows:
+            raise unknown(photo_id)
+        return int(rows[0][0])
 
     def _each(self, columns: str, condition: str = "", values: tuple[object, ...] = ()) -> Iterator[Any]:
         """Yield `columns`, the first of which is `id`, of all photos that meet `condition`, page by page."""
@@ -236,78 +249,6 @@ class Catalog:
     def _all(self, statement: str, values: Sequence[object] = ()) -> list[Any]:
         with self._lock, errors_named(self.path):
             return self._file.connection.execute(statement, values).fetchall()
-
-
-class Commit:
-    """What can be done within one transaction of the catalog."""
-
-    def __init__(self, connection: sqlite3.Connection, library: LibraryRow) -> None:
-        self.row_count = library.row_count  # rows committed before
-        self._connection = connection
-        self._rows_added = 0
-        self._change = library.change + 1
-
-    def embedded(self, photos: Iterable[EmbeddedPhoto]) -> None:
-        """Enter photos whose vectors are the next rows of the vector file, in this order."""
-        for photo in photos:
-            row = self.row_count + self._rows_added
-            size = photo.width, photo.height
-            self._put(photo.stamp, photo.content_hash, *size, photo.taken_at, "indexed", row, None, None, None)
-            self._rows_added += 1
-
-    def skipped(self, photos: Iterable[SkippedPhoto]) -> None:
-        """Enter files that could not be embedded; what was known of an earlier content is dropped."""
-        for photo in photos:
-            detail = photo.detail.encode("utf-8", "backslashreplace").decode()
-            self._put(photo.stamp, None, None, None, None, "skipped", None, photo.reason, detail, photo.decoder)
-
-    def missing(self, ids: Iterable[int]) -> None:
-        """Note that the files of these photos are gone."""
-        for photo_id in ids:
-            self._set_state(photo_id, "'missing'")
-
-    def returned(self, ids: Iterable[int]) -> None:
-        """Undo `missing` for files that came back unchanged."""
-        for photo_id in ids:
-            self._set_state(photo_id, "CASE WHEN row IS NULL THEN 'skipped' ELSE 'indexed' END")
-
-    def moved(self, photos: Iterable[tuple[int, FileStamp]]) -> None:
-        """Note that these photos, with their vectors, are now at other paths or have other times."""
-        for photo_id, stamp in photos:
-            known = "SELECT 1 FROM photo WHERE path = ? AND id != ?"
-            if self._connection.execute(known, (stamp.path, photo_id)).fetchone():
-                raise ValueError(f"photo {photo_id} cannot move to a path that another photo has")
-            self._update(
-                "path = ?, size = ?, mtime_ns = ?, state = 'indexed' WHERE row IS NOT NULL AND",
-                (stamp.path, stamp.size, stamp.mtime_ns),
-                photo_id,
-            )
-
-    def settings(self, settings: IndexSettings) -> None:
-        """Replace what a person chose."""
-        self._connection.execute("UPDATE library SET settings = ?", (_to_json(settings),))
-
-    def finish(self) -> None:
-        """Count the commit."""
-        self._connection.execute(
-            "UPDATE library SET row_count = row_count + ?, change = ?", (self._rows_added, self._change)
-        )
-        self._connection.execute(f"UPDATE library SET checksum = checksum({_LIBRARY})")
-
-    def _put(self, stamp: FileStamp, *content: Value) -> None:
-        values = (stamp.path, stamp.size, stamp.mtime_ns, *content, self._change)
-        self._connection.execute(_PUT, (*values, checksum(*values)))
-
-    def _set_state(self, photo_id: int, expression: str) -> None:
-        self._update(f"state = {expression} WHERE", (), photo_id)
-
-    def _update(self, assignments: str, values: Sequence[Value], photo_id: int) -> None:
-        """Change the entry of a photo; UnknownPhoto when there is none, or none that meets the condition."""
-        statement = f"UPDATE photo SET changed = ?, {assignments} id = ?"
-        if self._connection.execute(statement, (self._change, *values, photo_id)).rowcount != 1:
-            raise _unknown(photo_id)
-        statement = f"UPDATE photo SET checksum = checksum({_CONTENT}) WHERE id = ?"
-        self._connection.execute(statement, (photo_id,))
 
 
 def _conditions(where: PhotoFilter) -> tuple[list[str], list[Value]]:
@@ -328,30 +269,3 @@ def _conditions(where: PhotoFilter) -> tuple[list[str], list[Value]]:
     if where.ids is not None:
         add("id IN (SELECT value FROM json_each(?))", json.dumps(sorted(where.ids)))
     return conditions, values
-
-
-def _to_json(settings: IndexSettings) -> str:
-    walk = {"include": settings.include, "exclude": settings.exclude}
-    return json.dumps({"search": asdict(settings.search), "walk": walk})
-
-
-def _from_json(text: str) -> IndexSettings:
-    data = json.loads(text)
-    walk = {name: tuple(patterns) for name, patterns in data["walk"].items()}
-    return IndexSettings(SearchSettings(**data["search"]), **walk)
-
-
-def root_to_store(folder: Path, root: Path) -> bytes | None:
-    """Return what `library.root` holds: nothing when `folder` lies in `root`, so that both can move."""
-    if folder.resolve().parent == root.resolve():
-        return None
-    return os.fsencode(root.resolve())
-
-
-def root_from_stored(folder: Path, stored: bytes | None) -> Path:
-    """Return the library root of the index in `folder`."""
-    return folder.absolute().parent if stored is None else Path(os.fsdecode(stored))
-
-
-def _unknown(photo_id: int) -> UnknownPhoto:
-    return UnknownPhoto(f"The index has no photo {photo_id}: search again, the library may have changed.")

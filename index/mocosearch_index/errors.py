@@ -21,6 +21,10 @@ class DamagedIndex(MocosearchError):
     """Stored data is missing, too short or fails its checksum."""
 
 
+class NewGeneration(Exception):
+    """The index was compacted after its files were opened: open them again. Never leaves the ImageIndex."""
+
+
 class IndexExists(MocosearchError):
     """The folder already holds an index, or something else with which one must not mix."""
 

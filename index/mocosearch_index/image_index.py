@@ -8,27 +8,24 @@ lock                  held by the one writer
 
 import secrets
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 import numpy as np
 from filelock import FileLock
 
 from mocosearch_index.atomic import disk_errors_named, remove_partials
-from mocosearch_index.catalog import Catalog, root_from_stored, root_to_store
-from mocosearch_index.errors import (
-    REBUILD,
-    DamagedIndex,
-    DiskFull,
-    EncoderMismatch,
-    IndexExists,
-    NotAnIndex,
-)
+from mocosearch_index.catalog import Catalog
+from mocosearch_index.compaction import start_generation
+from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, NewGeneration, NotAnIndex
+from mocosearch_index.library_row import root_from_stored, root_to_store
 from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, vector_path
 from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import (
+    CompactReport,
     EmbeddedPhoto,
     EncoderIdentity,
     FileStamp,
@@ -42,6 +39,9 @@ from mocosearch_index.records import (
     SkippedPhoto,
 )
 from mocosearch_index.vectors import Float16, Int64, VectorFile
+from mocosearch_index.verification import inspect, mend
+
+T = TypeVar("T")
 
 _ALL = PhotoFilter()
 
@@ -63,12 +63,13 @@ class ImageIndex:
         self.folder = folder
         self._lock = lock
         self._files = OpenFiles.open(folder, writable=lock is not None)
-        self._replaced: OpenFiles | None = None
+        self._swapping = threading.Lock()
         self._refreshing = threading.Lock()
         self._library = self._files.catalog.library()
         if lock is not None:
             with disk_errors_named(folder):
                 self._files.vectors.cut(self._library.row_count)
+                self._files.remove_leftovers(folder)
                 remove_partials(folder)
 
     @classmethod
@@ -106,9 +107,7 @@ class ImageIndex:
 
     def close(self) -> None:
         """Close the files and let the next writer in."""
-        self._files.close()
-        if self._replaced is not None:
-            self._replaced.close()
+        self._files.give_back()
         if self._lock is not None:
             self._lock.release()
 
@@ -201,6 +200,22 @@ class ImageIndex:
         self._require_writer()
         self._files.search.save(self.change)
 
+    def compact(self) -> CompactReport:
+        """Forget missing photos and give the space of dead vectors back; readers go on undisturbed.
+
+        DamagedIndex when something is damaged (nothing is changed then), DiskFull.
+        """
+        self._require_writer()
+        before = self.size_on_disk()
+        self._files.search.drop_file()
+        forgotten, dropped = start_generation(self.folder, self._files.catalog, self._files.vectors)
+        if forgotten or dropped:
+            self._reopen()
+            with disk_errors_named(self.folder):
+                self._files.remove_leftovers(self.folder)
+        self._files.catalog.compact_file()
+        return CompactReport(forgotten, dropped, max(0, before - self.size_on_disk()))
+
     # ---- reading
 
     def refresh(self) -> bool:
@@ -215,60 +230,75 @@ class ImageIndex:
             library = self._files.catalog.library()
             if library.change == self._library.change:
                 return False
-            self._files.search.catch_up(library.change)
-            self._library = library
+            try:
+                self._files.search.catch_up(library.change)
+            except NewGeneration:
+                self._reopen()
+            else:
+                self._library = library
             return True
 
     def known(self) -> dict[bytes, KnownFile]:
         """Return every file ever seen, by path."""
-        return self._files.catalog.known()
+        with self._in_use() as files:
+            return files.catalog.known()
 
     def photo(self, photo_id: int) -> Photo:
         """Return the photo with this id; UnknownPhoto."""
-        return self._files.catalog.photo(photo_id)
+        with self._in_use() as files:
+            return files.catalog.photo(photo_id)
 
     def photo_at(self, path: bytes) -> Photo | None:
         """Return the photo at this path (relative to the root), if one was ever there."""
-        return self._files.catalog.photo_at(path)
+        with self._in_use() as files:
+            return files.catalog.photo_at(path)
 
     def photos(self, state: PhotoState | None = None) -> Iterator[Photo]:
         """Yield all photos, or those of one state, by ascending id."""
-        return self._files.catalog.photos(state)
+        with self._in_use() as files:
+            yield from files.catalog.photos(state)
 
     def with_content(self, content_hash: bytes) -> list[Photo]:
         """Return the photos, indexed or missing, that have a vector and this content, by ascending id."""
-        return self._files.catalog.with_content(content_hash)
+        with self._in_use() as files:
+            return files.catalog.with_content(content_hash)
 
     def sizes(self) -> set[int]:
         """Return the sizes in bytes of the files of all photos that have a vector."""
-        return self._files.catalog.sizes()
+        with self._in_use() as files:
+            return files.catalog.sizes()
 
     def select(self, where: PhotoFilter) -> Int64 | None:
         """Return the ids of the indexed photos that pass `where` but for its score; None when all pass."""
-        return self._files.catalog.select(where)
+        with self._in_use() as files:
+            return files.catalog.select(where)
 
     def counts(self) -> dict[str, int]:
         """Return how many photos are "indexed", "skipped" and "missing"."""
-        return self._files.catalog.counts()
+        with self._in_use() as files:
+            return files.catalog.counts()
 
     def skip_reasons(self) -> dict[str, int]:
         """Return how many skipped files have each reason, the most frequent first."""
-        return self._files.catalog.skip_reasons()
+        with self._in_use() as files:
+            return files.catalog.skip_reasons()
 
     def vectors(self, ids: Sequence[int]) -> Float32:
         """Return the stored vectors (n, dim) of these photos; UnknownPhoto, DamagedIndex."""
-        files = self._files
-        rows = [files.catalog.row_of(photo_id) for photo_id in ids]
-        return files.vectors.read(rows).astype(np.float32)
+        stored = self._read(lambda files: files.vectors.read(files.catalog.rows_of(ids)))
+        return stored.astype(np.float32)
 
     def all_vectors(self) -> tuple[Int64, Float16]:
         """Return the ids (n,) and stored vectors (n, dim) of all indexed photos; DamagedIndex."""
-        files = self._files
-        changes = files.catalog.changes(-1)
-        vectors = np.empty((len(changes.ids), self.encoder.dim), np.float16)
-        for part, block in files.vectors.blocks(changes.rows):
-            vectors[part] = block
-        return changes.ids, vectors
+
+        def read(files: OpenFiles) -> tuple[Int64, Float16]:
+            changes = files.catalog.changes(-1)
+            vectors = np.empty((len(changes.ids), self.encoder.dim), np.float16)
+            for part, block in files.vectors.blocks(changes.rows):
+                vectors[part] = block
+            return changes.ids, vectors
+
+        return self._read(read)
 
     def search(self, queries: Float32, k: int, where: PhotoFilter = _ALL) -> list[list[tuple[int, float]]]:
         """Return for each query (q, dim) its k nearest indexed photos that pass `where` as (id, cosine), best first.
@@ -280,27 +310,30 @@ class ImageIndex:
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         unit = _unit_rows(queries, self.encoder.dim)
-        scores, ids = self._files.search.search(unit, k, self.change, self.select(where))
+        selected = self.select(where)
+        scores, ids = self._read(lambda files: files.search.search(unit, k, self.change, selected))
         least = -1.0 if where.min_score is None else where.min_score
         return [_best(*pair, least) for pair in zip(ids, scores, strict=True)]
 
-    def verify(self) -> list[Problem]:
-        """Read everything that is stored and check it; return what is wrong."""
-        files = self._files
-        try:
-            problems = files.catalog.problems()
-            rows = files.catalog.rows_in_use()
-            files.vectors.check_length(files.catalog.library().row_count)
-        except DamagedIndex as error:
-            what, _, remedy = str(error).rpartition(": ")
-            return [Problem(what, remedy)]
-        for row in files.vectors.damaged_rows(rows):
-            what = f"Vector {row} in {shown(files.vectors.path)} fails its checksum"
-            problems.append(Problem(what, REBUILD))
-        if files.search.file_is_damaged():
-            what = f"The search file {shown(files.search.path)} fails its checksum"
-            problems.append(Problem(what, "delete it; it is made again by itself"))
-        return problems
+    def verify(self, repair: bool = False) -> list[Problem]:
+        """Read everything that is stored and check it; return what is wrong, and with `repair` mend what can be.
+
+        Repair is for the writer; a photo of which something was damaged is skipped until it is embedded again.
+        """
+        if not repair:
+            return [damage.problem for damage in self._read(inspect)]
+        self._require_writer()
+        problems: list[Problem] = []
+        before, now = None, inspect(self._files)
+        while now and now != before:  # one repair may bring to light what another can mend
+            problems += [damage.problem for damage in now if damage.problem not in problems]
+            mend(self._files, now)
+            before, now = now, inspect(self._files)
+        self._library = self._files.catalog.library()
+        left = {damage.problem for damage in now}
+        if not left:
+            self.save_search_file()
+        return [replace(problem, repaired=problem not in left) for problem in problems]
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files in the folder."""
@@ -308,19 +341,38 @@ class ImageIndex:
 
     # ---- inside
 
+    @contextmanager
+    def _in_use(self) -> Iterator[OpenFiles]:
+        """Give the files, which stay open while the block runs, whatever takes their place meanwhile."""
+        with self._swapping:
+            files = self._files
+            files.take()
+        try:
+            yield files
+        finally:
+            files.give_back()
+
+    def _read(self, action: Callable[[OpenFiles], T]) -> T:
+        """Return what `action` reads from catalog and vectors together; again when a compaction came between."""
+        while True:
+            with self._in_use() as files, suppress(NewGeneration):
+                return action(files)
+            with self._refreshing:
+                if self._files is files:
+                    self._reopen()
+
     def _reopen(self) -> None:
-        files = OpenFiles.open(self.folder, writable=False)
+        files = OpenFiles.open(self.folder, writable=self._lock is not None)
         library = files.catalog.library()
         if library.encoder.fingerprint != self.encoder.fingerprint:
-            files.close()
+            files.give_back()
             raise EncoderMismatch(
                 f"The index in {shown(self.folder)} was made anew with another encoder "
                 f"({self.encoder.fingerprint} before, {library.encoder.fingerprint} now): open it again."
             )
-        if self._replaced is not None:
-            self._replaced.close()
-        # Threads may still be reading the files that were replaced just now: these are closed the next time.
-        self._replaced, self._files, self._library = self._files, files, library
+        with self._swapping:
+            before, self._files, self._library = self._files, files, library
+        before.give_back()
 
     def _require_writer(self) -> None:
         if self._lock is None:

@@ -1,19 +1,21 @@
 """What is open while an index is: catalog, vectors, search structure, and the lock of the one writer."""
 
-from dataclasses import dataclass
+import threading
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from mocosearch_index.atomic import disk_errors_named
 from mocosearch_index.catalog import Catalog
-from mocosearch_index.errors import IndexLocked
+from mocosearch_index.errors import DamagedIndex, IndexLocked
+from mocosearch_index.library_row import LibraryRow
 from mocosearch_index.paths import shown
 from mocosearch_index.search_cache import SearchCache
 from mocosearch_index.vectors import VectorFile
 
 CATALOG = "catalog.sqlite"
-FILES = (f"{CATALOG}*", "vectors-*.f16", "exact-*.faiss", "lock")  # patterns of all that an index writes
+_OF_A_GENERATION = ("vectors-*.f16", "exact-*.faiss")
+FILES = (f"{CATALOG}*", *_OF_A_GENERATION, "lock")  # patterns of all that an index writes
 
 
 def vector_path(folder: Path, generation: int) -> Path:
@@ -21,36 +23,66 @@ def vector_path(folder: Path, generation: int) -> Path:
     return folder / f"vectors-{generation:06}.f16"
 
 
-@dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """The open files of one index; swapped as one, so that no thread ever mixes those of two."""
+    """The open files of one index; swapped as one, so that no thread ever mixes those of two generations."""
 
-    catalog: Catalog
-    vectors: VectorFile
-    search: SearchCache
+    def __init__(self, catalog: Catalog, vectors: VectorFile, search: SearchCache) -> None:
+        """Use `open`. Whoever made it is its first user."""
+        self.catalog = catalog
+        self.vectors = vectors
+        self.search = search
+        self._users = 1
+        self._counting = threading.Lock()
 
     @classmethod
     def open(cls, folder: Path, *, writable: bool) -> "OpenFiles":
         """Open what belongs together; DamagedIndex when it does not."""
-        catalog = Catalog(folder / CATALOG, writable=writable)
-        try:
-            library = catalog.library()
-            path = vector_path(folder, library.generation)
-            vectors = VectorFile(path, library.encoder.dim, library.identity, writable=writable)
+        tried = None
+        while True:
+            catalog = Catalog(folder / CATALOG, writable=writable)
             try:
-                vectors.check_length(library.row_count)
+                vectors = _open_vectors(folder, catalog.library(), writable)
+                return cls(catalog, vectors, SearchCache(folder, catalog, vectors))
+            except DamagedIndex:
+                catalog.close()
+                if catalog.generation == tried:
+                    raise
+                tried = catalog.generation  # perhaps it was compacted just now, and the file is that of another
             except BaseException:
-                vectors.close()
+                catalog.close()
                 raise
-        except BaseException:
-            catalog.close()
-            raise
-        return cls(catalog, vectors, SearchCache(folder, catalog, vectors))
 
-    def close(self) -> None:
-        """Close all."""
+    def take(self) -> None:
+        """Count a user, for whom the files stay open."""
+        with self._counting:
+            self._users += 1
+
+    def give_back(self) -> None:
+        """Take back what `take` or the constructor counted; the last user closes the files."""
+        with self._counting:
+            self._users -= 1
+            if self._users:
+                return
         self.vectors.close()
         self.catalog.close()
+
+    def remove_leftovers(self, folder: Path) -> None:
+        """Remove files of other generations: their compaction is over, or was killed. Only for the one writer."""
+        for pattern in _OF_A_GENERATION:
+            for path in folder.glob(pattern):
+                if path not in (self.vectors.path, self.search.path):
+                    path.unlink(missing_ok=True)
+
+
+def _open_vectors(folder: Path, library: LibraryRow, writable: bool) -> VectorFile:
+    path = vector_path(folder, library.generation)
+    vectors = VectorFile(path, library.encoder.dim, library.identity, writable=writable)
+    try:
+        vectors.check_length(library.row_count)
+    except BaseException:
+        vectors.close()
+        raise
+    return vectors
 
 
 def acquire_writer_lock(folder: Path) -> FileLock:

@@ -43,6 +43,11 @@ CREATE INDEX photo_content ON photo (content_hash);
 CREATE INDEX photo_taken ON photo (taken_at);
 """
 
+# Lists of columns, in the order of their checksums.
+LIBRARY = "identity, root, encoder_fingerprint, encoder_description, dim, generation, row_count, change, settings"
+STAMP = "path, size, mtime_ns"
+CONTENT = f"{STAMP}, content_hash, width, height, taken_at, state, row, reason, detail, decoder, changed"
+
 Migration = Callable[[sqlite3.Connection], None]
 
 

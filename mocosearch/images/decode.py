@@ -47,7 +47,8 @@ else:
 MAX_PIXELS = 250_000_000  # a phone takes 200 million; a bomb claims billions
 MAX_BYTES = 1 << 30  # as many pixels fit in, uncompressed
 TIME_CAP = 60.0  # seconds for a photo, reading and decoding
-ALWAYS_RETRY = frozenset(("io", "permission"))
+# Of files, and of what `verify` found damaged in the index.
+ALWAYS_RETRY = frozenset(("io", "permission", "vector-damaged", "catalog-damaged"))
 
 # The order matters where two formats claim the same first bytes (HEIF and AVIF).
 _FORMATS = tuple(

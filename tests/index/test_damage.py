@@ -10,10 +10,9 @@ import numpy as np
 import pytest
 from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
 
-from mocosearch_index.catalog import _CONTENT
 from mocosearch_index.errors import DamagedIndex, MocosearchError, NewerFormat
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.schema import VERSION
+from mocosearch_index.schema import CONTENT, VERSION
 
 VECTORS, SEARCH, CATALOG = "vectors-000001.f16", "exact-000001.faiss", "catalog.sqlite"
 ROW = 2 * DIM + 4
@@ -156,9 +155,9 @@ def test_an_entry_whose_row_is_not_among_the_vectors_is_found_though_its_checksu
         index.commit(batch(0, 21))
         index._files.catalog._file.connection.execute("PRAGMA ignore_check_constraints = ON")
         index._files.catalog._file.connection.execute("UPDATE photo SET row = ? WHERE id = 2", (row,))
-        statement = f"UPDATE photo SET checksum = checksum({_CONTENT}) WHERE id = 2"
+        statement = f"UPDATE photo SET checksum = checksum({CONTENT}) WHERE id = 2"
         index._files.catalog._file.connection.execute(statement)
-        assert "'0/1.jpg'" in index._files.catalog.problems()[0].what
+        assert "'0/1.jpg'" in index.verify()[0].what
 
 
 @pytest.mark.parametrize("column", ["change = 9", "row_count = 3", "dim = 23", "root = x'00'", "generation = 2"])
