@@ -7,12 +7,11 @@ lock                  held by the one writer
 """
 
 import secrets
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 from filelock import FileLock
@@ -20,7 +19,8 @@ from filelock import FileLock
 from mocosearch_index.atomic import disk_errors_named, remove_partials
 from mocosearch_index.catalog import Catalog
 from mocosearch_index.compaction import start_generation
-from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, NewGeneration, NotAnIndex
+from mocosearch_index.current_files import CurrentFiles
+from mocosearch_index.errors import DiskFull, IndexExists, NotAnIndex
 from mocosearch_index.library_row import root_from_stored, root_to_store
 from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, vector_path
 from mocosearch_index.paths import is_reachable, shown
@@ -41,8 +41,6 @@ from mocosearch_index.records import (
 from mocosearch_index.vectors import Float16, Int64, VectorFile
 from mocosearch_index.verification import inspect, mend
 
-T = TypeVar("T")
-
 _ALL = PhotoFilter()
 
 
@@ -62,14 +60,11 @@ class ImageIndex:
         """Use `create` or `open`. `lock` is the held writer lock, None for a reader."""
         self.folder = folder
         self._lock = lock
-        self._files = OpenFiles.open(folder, writable=lock is not None)
-        self._swapping = threading.Lock()
-        self._refreshing = threading.Lock()
-        self._library = self._files.catalog.library()
+        self._open = CurrentFiles(folder, writable=lock is not None)
         if lock is not None:
             with disk_errors_named(folder):
-                self._files.vectors.cut(self._library.row_count)
-                self._files.remove_leftovers(folder)
+                self._open.files.vectors.cut(self._open.library.row_count)
+                self._open.files.remove_leftovers(folder)
                 remove_partials(folder)
 
     @classmethod
@@ -107,7 +102,7 @@ class ImageIndex:
 
     def close(self) -> None:
         """Close the files and let the next writer in."""
-        self._files.give_back()
+        self._open.close()
         if self._lock is not None:
             self._lock.release()
 
@@ -130,22 +125,22 @@ class ImageIndex:
     @property
     def root(self) -> Path:
         """The folder of the photos (it need not be there at the moment)."""
-        return root_from_stored(self.folder, self._library.root)
+        return root_from_stored(self.folder, self._open.library.root)
 
     @property
     def encoder(self) -> EncoderIdentity:
         """The encoder that made all vectors."""
-        return self._library.encoder
+        return self._open.library.encoder
 
     @property
     def change(self) -> int:
         """The number of the commit that `search` shows at least."""
-        return self._library.change
+        return self._open.library.change
 
     @property
     def settings(self) -> IndexSettings:
         """What a person chose for this library."""
-        return self._library.settings
+        return self._open.library.settings
 
     # ---- writing
 
@@ -171,10 +166,10 @@ class ImageIndex:
         if len(set(paths)) != len(paths):
             raise ValueError("a path appears twice in one commit")
         vectors = _unit_rows([photo.vector for photo in embedded], self.encoder.dim).astype(np.float16)
-        self._files.search.drop_file()
+        self._open.files.search.drop_file()
         try:
-            with self._files.catalog.commit() as commit:
-                self._files.vectors.append(vectors, after=commit.row_count)
+            with self._open.files.catalog.commit() as commit:
+                self._open.files.vectors.append(vectors, after=commit.row_count)
                 commit.missing(missing)
                 commit.returned(returned)
                 commit.moved(moved)
@@ -183,22 +178,22 @@ class ImageIndex:
         except DiskFull:
             # Give back what the torn commit took. After other errors the next writer does.
             with suppress(OSError):
-                self._files.vectors.cut(self._files.catalog.library().row_count)
+                self._open.files.vectors.cut(self._open.files.catalog.library().row_count)
             raise
-        self._library = self._files.catalog.library()
+        self._open.committed()
 
     def set_settings(self, settings: IndexSettings) -> None:
         """Keep what a person chose, in a durable step of its own that others notice; DiskFull."""
         self._require_writer()
-        self._files.search.drop_file()
-        with self._files.catalog.commit() as commit:
+        self._open.files.search.drop_file()
+        with self._open.files.catalog.commit() as commit:
             commit.settings(settings)
-        self._library = self._files.catalog.library()
+        self._open.committed()
 
     def save_search_file(self) -> None:
         """Write the search structure, so that the next process need not make it; DiskFull."""
         self._require_writer()
-        self._files.search.save(self.change)
+        self._open.files.search.save(self.change)
 
     def compact(self) -> CompactReport:
         """Forget missing photos and give the space of dead vectors back; readers go on undisturbed.
@@ -207,13 +202,13 @@ class ImageIndex:
         """
         self._require_writer()
         before = self.size_on_disk()
-        self._files.search.drop_file()
-        forgotten, dropped = start_generation(self.folder, self._files.catalog, self._files.vectors)
+        self._open.files.search.drop_file()
+        forgotten, dropped = start_generation(self.folder, self._open.files.catalog, self._open.files.vectors)
         if forgotten or dropped:
-            self._reopen()
+            self._open.reopen()
             with disk_errors_named(self.folder):
-                self._files.remove_leftovers(self.folder)
-        self._files.catalog.compact_file()
+                self._open.files.remove_leftovers(self.folder)
+        self._open.files.catalog.compact_file()
         return CompactReport(forgotten, dropped, max(0, before - self.size_on_disk()))
 
     # ---- reading
@@ -223,69 +218,56 @@ class ImageIndex:
 
         EncoderMismatch when the index was deleted and made anew with another encoder.
         """
-        with self._refreshing:
-            if self._files.catalog.replaced():
-                self._reopen()
-                return True
-            library = self._files.catalog.library()
-            if library.change == self._library.change:
-                return False
-            try:
-                self._files.search.catch_up(library.change)
-            except NewGeneration:
-                self._reopen()
-            else:
-                self._library = library
-            return True
+        return self._open.refresh()
 
     def known(self) -> dict[bytes, KnownFile]:
         """Return every file ever seen, by path."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.known()
 
     def photo(self, photo_id: int) -> Photo:
         """Return the photo with this id; UnknownPhoto."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.photo(photo_id)
 
     def photo_at(self, path: bytes) -> Photo | None:
         """Return the photo at this path (relative to the root), if one was ever there."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.photo_at(path)
 
     def photos(self, state: PhotoState | None = None) -> Iterator[Photo]:
         """Yield all photos, or those of one state, by ascending id."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             yield from files.catalog.photos(state)
 
     def with_content(self, content_hash: bytes) -> list[Photo]:
         """Return the photos, indexed or missing, that have a vector and this content, by ascending id."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.with_content(content_hash)
 
     def sizes(self) -> set[int]:
         """Return the sizes in bytes of the files of all photos that have a vector."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.sizes()
 
     def select(self, where: PhotoFilter) -> Int64 | None:
         """Return the ids of the indexed photos that pass `where` but for its score; None when all pass."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.select(where)
 
     def counts(self) -> dict[str, int]:
         """Return how many photos are "indexed", "skipped" and "missing"."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.counts()
 
     def skip_reasons(self) -> dict[str, int]:
         """Return how many skipped files have each reason, the most frequent first."""
-        with self._in_use() as files:
+        with self._open.in_use() as files:
             return files.catalog.skip_reasons()
 
     def vectors(self, ids: Sequence[int]) -> Float32:
         """Return the stored vectors (n, dim) of these photos; UnknownPhoto, DamagedIndex."""
-        stored = self._read(lambda files: files.vectors.read(files.catalog.rows_of(ids)))
+        stored = self._open.read(lambda files: files.vectors.read(files.catalog.rows_of(ids)))
         return stored.astype(np.float32)
 
     def all_vectors(self) -> tuple[Int64, Float16]:
@@ -298,7 +280,7 @@ class ImageIndex:
                 vectors[part] = block
             return changes.ids, vectors
 
-        return self._read(read)
+        return self._open.read(read)
 
     def search(self, queries: Float32, k: int, where: PhotoFilter = _ALL) -> list[list[tuple[int, float]]]:
         """Return for each query (q, dim) its k nearest indexed photos that pass `where` as (id, cosine), best first.
@@ -311,7 +293,7 @@ class ImageIndex:
             raise ValueError(f"k must be at least 1, not {k}")
         unit = _unit_rows(queries, self.encoder.dim)
         selected = self.select(where)
-        scores, ids = self._read(lambda files: files.search.search(unit, k, self.change, selected))
+        scores, ids = self._open.read(lambda files: files.search.search(unit, k, self.change, selected))
         least = -1.0 if where.min_score is None else where.min_score
         return [_best(*pair, least) for pair in zip(ids, scores, strict=True)]
 
@@ -321,15 +303,15 @@ class ImageIndex:
         Repair is for the writer; a photo of which something was damaged is skipped until it is embedded again.
         """
         if not repair:
-            return [damage.problem for damage in self._read(inspect)]
+            return [damage.problem for damage in self._open.read(inspect)]
         self._require_writer()
         problems: list[Problem] = []
-        before, now = None, inspect(self._files)
+        before, now = None, inspect(self._open.files)
         while now and now != before:  # one repair may bring to light what another can mend
             problems += [damage.problem for damage in now if damage.problem not in problems]
-            mend(self._files, now)
-            before, now = now, inspect(self._files)
-        self._library = self._files.catalog.library()
+            mend(self._open.files, now)
+            before, now = now, inspect(self._open.files)
+        self._open.committed()
         left = {damage.problem for damage in now}
         if not left:
             self.save_search_file()
@@ -340,39 +322,6 @@ class ImageIndex:
         return sum(path.lstat().st_size for path in self.folder.rglob("*") if path.is_file())
 
     # ---- inside
-
-    @contextmanager
-    def _in_use(self) -> Iterator[OpenFiles]:
-        """Give the files, which stay open while the block runs, whatever takes their place meanwhile."""
-        with self._swapping:
-            files = self._files
-            files.take()
-        try:
-            yield files
-        finally:
-            files.give_back()
-
-    def _read(self, action: Callable[[OpenFiles], T]) -> T:
-        """Return what `action` reads from catalog and vectors together; again when a compaction came between."""
-        while True:
-            with self._in_use() as files, suppress(NewGeneration):
-                return action(files)
-            with self._refreshing:
-                if self._files is files:
-                    self._reopen()
-
-    def _reopen(self) -> None:
-        files = OpenFiles.open(self.folder, writable=self._lock is not None)
-        library = files.catalog.library()
-        if library.encoder.fingerprint != self.encoder.fingerprint:
-            files.give_back()
-            raise EncoderMismatch(
-                f"The index in {shown(self.folder)} was made anew with another encoder "
-                f"({self.encoder.fingerprint} before, {library.encoder.fingerprint} now): open it again."
-            )
-        with self._swapping:
-            before, self._files, self._library = self._files, files, library
-        before.give_back()
 
     def _require_writer(self) -> None:
         if self._lock is None:

@@ -105,7 +105,7 @@ def test_damage_is_not_carried_over_into_a_new_generation(folder: Path, worn: Im
     path.write_bytes(whole)
     assert names(folder) == {"vectors-000001.f16", "lock"}
     assert worn.counts()["missing"] == 2
-    connection = worn._files.catalog._file.connection
+    connection = worn._open.files.catalog._file.connection
     connection.execute("UPDATE photo SET width = 5 WHERE id = 7")
     with pytest.raises(DamagedIndex, match="mocosearch verify"):
         worn.compact()

@@ -153,10 +153,10 @@ def test_an_entry_whose_row_is_not_among_the_vectors_is_found_though_its_checksu
 ) -> None:
     with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER) as index:
         index.commit(batch(0, 21))
-        index._files.catalog._file.connection.execute("PRAGMA ignore_check_constraints = ON")
-        index._files.catalog._file.connection.execute("UPDATE photo SET row = ? WHERE id = 2", (row,))
+        index._open.files.catalog._file.connection.execute("PRAGMA ignore_check_constraints = ON")
+        index._open.files.catalog._file.connection.execute("UPDATE photo SET row = ? WHERE id = 2", (row,))
         statement = f"UPDATE photo SET checksum = checksum({CONTENT}) WHERE id = 2"
-        index._files.catalog._file.connection.execute(statement)
+        index._open.files.catalog._file.connection.execute(statement)
         assert "'0/1.jpg'" in index.verify()[0].what
 
 
