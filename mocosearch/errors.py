@@ -47,6 +47,10 @@ class DecodersFailed(MocosearchError):
     """A process that decodes photos could not be started."""
 
 
+class OutOfMemory(MocosearchError):
+    """A single picture does not go through the network in the memory that there is."""
+
+
 class NotLabelled(MocosearchError):
     """The folder does not sort its photos into class folders, or not into enough of them."""
 

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from mocosearch.devices import autocast_dtype, best_device
 from mocosearch.encoders.card import EncoderCard, EncoderFacts, Preprocessing, fingerprint
 from mocosearch.encoders.downloads import Announce, BytesCallback
+from mocosearch.encoders.inference import Inference
 from mocosearch.encoders.sources import BACKBONE, CARD_FILE, TENSOR_FILE, open_source
 from mocosearch.errors import BadCheckpoint
 from mocosearch.nets import feature_dim
@@ -35,12 +36,7 @@ class Encoder:
         self.preprocessing = preprocessing
         self.device = device
         self.dim = feature_dim(network)
-        network = network.eval().requires_grad_(False)
-        self.network = network.to(device=device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self._autocast = autocast_dtype(device)
-        # (x / 255 - mean) / std as one multiplication and one addition
-        mean, std = (torch.tensor(value).view(1, 3, 1, 1) for value in (preprocessing.mean, preprocessing.std))
-        self._scale, self._shift = (1 / (255 * std)).to(device), (-mean / std).to(device)
+        self.network = network.eval().requires_grad_(False).to(device)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -51,16 +47,17 @@ class Encoder:
         """Cut a picture (RGB, any size) to what the network sees: uint8 (3, crop, crop)."""
         return self.preprocessing.prepare(image)
 
-    @torch.inference_mode()
+    @cached_property
+    def inference(self) -> Inference:
+        """The network as it runs here; made at the first use, which takes some tenths of a second."""
+        return Inference(self.network, self.preprocessing, self.device, autocast_dtype(self.device))
+
     def embed(self, batch: Tensor) -> NDArray[np.float32]:
         """Embed prepared pictures, uint8 (B, 3, crop, crop): float32 (B, dim), rows of unit length.
 
-        Raises BadCheckpoint when the network gives numbers that are not finite.
+        Raises BadCheckpoint when the network gives numbers that are not finite, OutOfMemory.
         """
-        images = batch.to(self.device).contiguous(memory_format=torch.channels_last) * self._scale + self._shift
-        with torch.autocast(self.device.type, dtype=self._autocast, enabled=self._autocast is not None):
-            features = self.network(images)
-        vectors = nn.functional.normalize(features.float(), dim=1).cpu().numpy()
+        vectors = nn.functional.normalize(self.inference(batch), dim=1).numpy()
         if not np.isfinite(vectors).all():
             raise BadCheckpoint(
                 f"The encoder {self.fingerprint} gives numbers that are not finite: its weights are no good; "
