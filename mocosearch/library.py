@@ -226,7 +226,7 @@ class Library:
         if own and own.id in {photo.id for photo in known}:
             return own.id
         if known:
-            return self.index.vectors([known[0].id])[0]
+            return self._vector(known[0].id)
         return decode(data, short_side=self.encoder.preprocessing.resize).image
 
     def original(self, photo_id: int) -> Path:

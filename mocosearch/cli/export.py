@@ -1,15 +1,20 @@
-"""`mocosearch export`: an encoder for other programs."""
+"""`mocosearch export`: an encoder, an index or vectors for other programs."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
+
+if TYPE_CHECKING:
+    from mocosearch.vector_exports import ListFormat
 
 FORMATS = ("torchvision", "safetensors", "onnx", "detectron2")
 
 
 @click.group("export")
 def command() -> None:
-    """Write an encoder for other programs."""
+    """Write an encoder, an index or its vectors for other programs."""
 
 
 @command.command("encoder")
@@ -40,3 +45,76 @@ def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> No
     told = export_encoder(loaded, format_name, out, replace=force)
     click.echo(f"Format   {format_name}: {told}", err=True)
     click.echo(out)
+
+
+def _options_of_vectors(command: Callable[..., None]) -> Callable[..., None]:
+    """Add what `export index` and `export embeddings` have in common."""
+    options = (
+        click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path)),
+        click.option(
+            "--format",
+            "list_format",
+            type=click.Choice(("csv", "jsonl")),
+            default="csv",
+            show_default=True,
+            help="What the list of the photos is to be.",
+        ),
+        click.option("--force", is_flag=True, help="Replace the files if they are there."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@command.command("index")
+@_options_of_vectors
+@click.option(
+    "--out",
+    metavar="F.faiss",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The FAISS file; the list lies beside.",
+)
+def index(folder: Path | None, list_format: "ListFormat", force: bool, out: Path) -> None:
+    """Write the vectors of the library in DIR as a plain FAISS file, with a list of its photos.
+
+    DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
+    `faiss.read_index` reads the file: inner products of unit vectors, and the ids of the list. F.csv (or F.jsonl) has
+    id, path below DIR, width, height and the time taken of each. The paths of both files are printed.
+    """
+    from mocosearch.vector_exports import export_index
+
+    _export_vectors(export_index, folder, out, list_format, force)
+
+
+@command.command("embeddings")
+@_options_of_vectors
+@click.option(
+    "--out", metavar="F.npy", type=click.Path(path_type=Path), required=True, help="The array; the list lies beside."
+)
+def embeddings(folder: Path | None, list_format: "ListFormat", force: bool, out: Path) -> None:
+    """Write the vectors of the library in DIR as a NumPy array, with a list of its photos in the same order.
+
+    DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
+    `numpy.load` reads the array: float32, one unit vector a row. F.csv (or F.jsonl) has id, path below DIR, width,
+    height and the time taken of each. The paths of both files are printed.
+    """
+    from mocosearch.vector_exports import export_embeddings
+
+    _export_vectors(export_embeddings, folder, out, list_format, force)
+
+
+def _export_vectors(
+    export: Callable[..., tuple[Path, int]], folder: Path | None, out: Path, list_format: "ListFormat", force: bool
+) -> None:
+    from mocosearch.find_library import library_in_use
+    from mocosearch_index.image_index import ImageIndex
+    from mocosearch_index.paths import shown
+
+    index_folder, why = library_in_use(folder)
+    with ImageIndex.open(index_folder) as library:
+        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
+        names, count = export(library, out, list_format, replace=force)
+        click.echo(f"Vectors  {count:,} of {library.encoder.dim} numbers, by {library.encoder.fingerprint}", err=True)
+    click.echo(out)
+    click.echo(names)
