@@ -2,7 +2,7 @@
 
 catalog.sqlite        what is known of every photo               }  the truth
 vectors-000001.f16    the vectors, append-only                   }
-exact-000001.faiss    the search structure: a cache, rebuilt at will
+search-000001.faiss   the search structure: a cache, rebuilt at will
 lock                  held by the one writer
 """
 
@@ -36,8 +36,10 @@ from mocosearch_index.records import (
     PhotoFilter,
     PhotoState,
     Problem,
+    SearchReport,
     SkippedPhoto,
 )
+from mocosearch_index.search_levels import Selection
 from mocosearch_index.vectors import Float16, Int64, VectorFile
 from mocosearch_index.verification import inspect, mend
 
@@ -282,6 +284,10 @@ class ImageIndex:
 
         return self._open.read(read)
 
+    def search_report(self) -> SearchReport:
+        """Tell what searches, and how well it does; DamagedIndex."""
+        return self._open.read(lambda files: files.search.report(self.change))
+
     def search(self, queries: Float32, k: int, where: PhotoFilter = _ALL) -> list[list[tuple[int, float]]]:
         """Return for each query (q, dim) its k nearest indexed photos that pass `where` as (id, cosine), best first.
 
@@ -292,8 +298,9 @@ class ImageIndex:
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
         unit = _unit_rows(queries, self.encoder.dim)
-        selected = self.select(where)
-        scores, ids = self._open.read(lambda files: files.search.search(unit, k, self.change, selected))
+        only = self.select(replace(where, exclude=frozenset()))  # nearly all ids, if it had to name all others
+        selection = Selection(only, np.fromiter(where.exclude, np.int64))
+        scores, ids = self._open.read(lambda files: files.search.search(unit, k, self.change, selection))
         least = -1.0 if where.min_score is None else where.min_score
         return [_best(*pair, least) for pair in zip(ids, scores, strict=True)]
 

@@ -14,7 +14,7 @@ from mocosearch_index.search_cache import SearchCache
 from mocosearch_index.vectors import VectorFile
 
 CATALOG = "catalog.sqlite"
-_OF_A_GENERATION = ("vectors-*.f16", "exact-*.faiss")
+_OF_A_GENERATION = ("vectors-*.f16", "search-*.faiss", "exact-*.faiss")  # exact: of older versions
 FILES = (f"{CATALOG}*", *_OF_A_GENERATION, "lock")  # patterns of all that an index writes
 
 

@@ -14,7 +14,7 @@ from mocosearch_index.errors import DamagedIndex, MocosearchError, NewerFormat
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.schema import CONTENT, VERSION
 
-VECTORS, SEARCH, CATALOG = "vectors-000001.f16", "exact-000001.faiss", "catalog.sqlite"
+VECTORS, SEARCH, CATALOG = "vectors-000001.f16", "search-000001.faiss", "catalog.sqlite"
 ROW = 2 * DIM + 4
 HEADER = 64
 
@@ -233,8 +233,8 @@ def test_the_vector_file_is_as_the_page_about_formats_says(stored: Path) -> None
     row = data[64 + 9 * (2 * DIM + 4) :][: 2 * DIM + 4]
     assert np.allclose(np.frombuffer(row[:-4], "<f2"), vector(b"0/9.jpg"), atol=1e-3)
     assert struct.unpack("<I", row[-4:]) == (zlib.crc32(row[:-4], 9),)
-    footer = (stored / SEARCH).read_bytes()[-56:]
-    assert struct.unpack("<8sI16sIQQII", footer)[:6] == (b"mocoann\n", 1, identity, 1, 2, 19)
+    footer = (stored / SEARCH).read_bytes()[-68:]
+    assert struct.unpack("<8sI16sIQQIQII", footer)[:7] == (b"mocoann\n", 2, identity, 1, 2, 19, 0)
 
 
 def test_the_search_file_is_one_that_plain_faiss_reads(stored: Path) -> None:

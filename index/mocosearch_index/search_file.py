@@ -1,0 +1,150 @@
+"""The file of a search structure: a cache that can always be made again, believed only when all of it fits.
+
+FAISS     what faiss.write_index writes
+extras    a NumPy .npz: facts (JSON), matrix and offset of a projection, rows of a compressed level
+footer    magic, version, identity, generation, change, count, level, length of the FAISS part,
+          crc32 of both parts; then a crc32 of these
+"""
+
+import io
+import json
+import struct
+import zlib
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Self
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from mocosearch_index.atomic import atomic_path
+from mocosearch_index.projection import Projection
+from mocosearch_index.records import SearchLevel, SearchSettings
+from mocosearch_index.search_levels import level_of
+from mocosearch_index.search_structure import Facts, SearchStructure
+
+VERSION = 2
+_MAGIC = b"mocoann\n"
+_BLOCK = 1 << 20
+_FOOTER = struct.Struct("<8sI16sIQQIQI")
+_FOOTER_BYTES = _FOOTER.size + 4
+_LEVELS: tuple[SearchLevel, ...] = ("exact", "ivf", "compressed")
+
+
+@dataclass(frozen=True, slots=True)
+class Footer:
+    """What a search file says about itself: the commit of which index it shows, and how it is put together."""
+
+    identity: bytes
+    generation: int
+    change: int
+    count: int
+    level: SearchLevel
+    faiss_bytes: int
+    crc: int
+
+    @classmethod
+    def read(cls, file: BinaryIO) -> Self | None:
+        """Return the footer of `file`; None when it is not intact."""
+        size = file.seek(0, 2)
+        if size < _FOOTER_BYTES:
+            return None
+        file.seek(size - _FOOTER_BYTES)
+        data = file.read(_FOOTER.size)
+        magic, version, identity, generation, change, count, level, faiss_bytes, crc = _FOOTER.unpack(data)
+        (own_crc,) = struct.unpack("<I", file.read(4))
+        if (magic, version, own_crc) != (_MAGIC, VERSION, zlib.crc32(data)):
+            return None
+        return cls(identity, generation, change, count, _LEVELS[level], faiss_bytes, crc)
+
+    def write(self, file: BinaryIO) -> None:
+        """Put the footer behind what is written."""
+        numbers = self.count, _LEVELS.index(self.level), self.faiss_bytes, self.crc
+        data = _FOOTER.pack(_MAGIC, VERSION, self.identity, self.generation, self.change, *numbers)
+        file.write(data + struct.pack("<I", zlib.crc32(data)))
+
+    def is_of(self, identity: bytes, generation: int, change: int) -> bool:
+        """Tell whether the file shows this commit of this index."""
+        return (self.identity, self.generation, self.change) == (identity, generation, change)
+
+
+def save(structure: SearchStructure, path: Path, identity: bytes, generation: int, change: int) -> None:
+    """Write `structure`, which shows this commit; DiskFull."""
+    crc = 0
+    with atomic_path(path) as partial, partial.open("wb") as file:
+
+        def write(data: bytes) -> int:
+            nonlocal crc
+            crc = zlib.crc32(data, crc)
+            return file.write(data)
+
+        faiss.write_index(structure.index, faiss.PyCallbackIOWriter(write))  # type: ignore[attr-defined]
+        faiss_bytes = file.tell()
+        write(_pack_extras(structure))
+        Footer(identity, generation, change, structure.count, structure.level, faiss_bytes, crc).write(file)
+
+
+def load(path: Path, dim: int, identity: bytes, generation: int, change: int) -> SearchStructure | None:
+    """Read what `save` wrote; None when it is missing, damaged, or made from something else."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return None
+    with file:  # one descriptor throughout: the file at `path` may be replaced meanwhile
+        footer = Footer.read(file)
+        if footer is None or not footer.is_of(identity, generation, change) or not _intact(file, footer.crc):
+            return None
+        file.seek(footer.faiss_bytes)
+        extras = np.load(io.BytesIO(file.read()), allow_pickle=False)
+        file.seek(0)
+        index = faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
+        structure = _unpack(index, dict(extras))
+    expected = structure.projection.dim if structure.projection else dim
+    return structure if (index.d, index.ntotal) == (expected, footer.count) else None
+
+
+def footer_of(path: Path) -> Footer | None:
+    """Return the footer of the search file at `path`; None when there is none, or it is not intact."""
+    if not path.exists():
+        return None
+    with path.open("rb") as file:
+        return Footer.read(file)
+
+
+def damaged(path: Path) -> bool:
+    """Tell whether the search file at `path` fails its checksums."""
+    with path.open("rb") as file:
+        footer = Footer.read(file)
+        return footer is None or not _intact(file, footer.crc)
+
+
+def _pack_extras(structure: SearchStructure) -> bytes:
+    facts = np.frombuffer(json.dumps(asdict(structure.facts)).encode(), np.uint8)
+    extras: dict[str, NDArray[Any]] = {"facts": facts, "rows": structure.rows}
+    if structure.projection is not None:
+        extras |= {"matrix": structure.projection.matrix, "offset": structure.projection.offset}
+    data = io.BytesIO()
+    np.savez(data, **extras)  # type: ignore[arg-type]
+    return data.getvalue()
+
+
+def _unpack(index: faiss.Index, extras: dict[str, NDArray[Any]]) -> SearchStructure:
+    facts = json.loads(extras["facts"].tobytes())
+    facts["settings"] = SearchSettings(**facts["settings"])
+    projection = Projection(extras["matrix"], extras["offset"]) if "matrix" in extras else None
+    level = level_of(index, facts["visited"])
+    return SearchStructure(level, projection, Facts(**facts), extras["rows"])
+
+
+def _intact(file: BinaryIO, crc: int) -> bool:
+    """Compare what is before the footer with its checksum: FAISS itself mostly loads damaged files silently."""
+    left = file.seek(0, 2) - _FOOTER_BYTES
+    file.seek(0)
+    found = 0
+    while left > 0:
+        block = file.read(min(_BLOCK, left))
+        if not block:
+            return False
+        found, left = zlib.crc32(block, found), left - len(block)
+    return found == crc
