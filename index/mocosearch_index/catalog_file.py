@@ -53,7 +53,7 @@ class CatalogFile:
         self._copy: tempfile.TemporaryDirectory[str] | None = None
         self._live = True  # commits of others show in `connection` by themselves
         if not path.exists():
-            raise NotAnIndex(f"There is no index in {shown(path.parent)}: make one with `mocosearch index`.")
+            raise not_an_index(path.parent)
         with errors_named(path):
             if writable:
                 self.connection = _connect(path, "rw")
@@ -174,6 +174,11 @@ def errors_named(path: Path) -> Iterator[None]:
         if primary == sqlite3.SQLITE_IOERR:
             raise storage_failed(folder, str(error)) from error
         raise
+
+
+def not_an_index(folder: Path) -> NotAnIndex:
+    """Return the error that says that `folder` holds no index."""
+    return NotAnIndex(f"There is no index in {shown(folder)}: make one with `mocosearch index`.")
 
 
 def _damaged(path: Path, error: Exception) -> DamagedIndex:

@@ -1,6 +1,7 @@
 """The errors of the ground floor, and the base class of every error that is shown to a person as one line."""
 
-REBUILD = "restore the index from a backup, or delete its folder and index the photos again."  # a common remedy
+REBUILD = "restore the index from a backup, or delete its folder and index the photos again."  # common remedies
+VERIFY = "run `mocosearch verify`, which mends what it can."
 
 
 class MocosearchError(Exception):

@@ -18,9 +18,10 @@ from filelock import FileLock
 
 from mocosearch_index.atomic import disk_errors_named, remove_partials
 from mocosearch_index.catalog import Catalog
+from mocosearch_index.catalog_file import not_an_index
 from mocosearch_index.compaction import start_generation
 from mocosearch_index.current_files import CurrentFiles
-from mocosearch_index.errors import DiskFull, IndexExists, NotAnIndex
+from mocosearch_index.errors import DiskFull, IndexExists
 from mocosearch_index.library_row import root_from_stored, root_to_store
 from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, vector_path
 from mocosearch_index.paths import is_reachable, shown
@@ -41,7 +42,7 @@ from mocosearch_index.records import (
 )
 from mocosearch_index.search_levels import Selection
 from mocosearch_index.vectors import Float16, Int64, VectorFile
-from mocosearch_index.verification import inspect, mend
+from mocosearch_index.verification import inspect, mend, mend_vector_file
 
 _ALL = PhotoFilter()
 
@@ -92,7 +93,7 @@ class ImageIndex:
     def open(cls, folder: Path, *, writable: bool = False) -> Self:
         """Open the index in `folder`; NotAnIndex, DamagedIndex, NewerFormat, IndexLocked, NotWritable."""
         if not is_index(folder):
-            raise NotAnIndex(f"There is no index in {shown(folder)}: make one with `mocosearch index`.")
+            raise not_an_index(folder)
         if not writable:
             return cls(folder, None)
         lock = acquire_writer_lock(folder)
@@ -101,6 +102,20 @@ class ImageIndex:
         except BaseException:
             lock.release()
             raise
+
+    @staticmethod
+    def mend(folder: Path) -> list[Problem]:
+        """Mend what keeps the index in `folder` from being opened, as far as it can be; return what it was.
+
+        `verify` with `repair` does the rest. NotAnIndex, DamagedIndex, NewerFormat, IndexLocked, NotWritable.
+        """
+        if not is_index(folder):
+            raise not_an_index(folder)
+        lock = acquire_writer_lock(folder)
+        try:
+            return mend_vector_file(folder)
+        finally:
+            lock.release()
 
     def close(self) -> None:
         """Close the files and let the next writer in."""

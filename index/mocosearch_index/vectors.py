@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch_index.atomic import atomic_write
-from mocosearch_index.errors import REBUILD, DamagedIndex, NewerFormat
+from mocosearch_index.errors import REBUILD, VERIFY, DamagedIndex, NewerFormat
 from mocosearch_index.paths import shown
 
 Float16 = NDArray[np.float16]
@@ -42,7 +42,7 @@ class VectorFile:
         try:
             self._file = path.open("r+b" if writable else "rb", buffering=0)
         except FileNotFoundError:
-            raise DamagedIndex(f"The vector file {shown(path)} is missing: {REBUILD}") from None
+            raise DamagedIndex(f"The vector file {shown(path)} is missing: {VERIFY}") from None
         try:
             self._check_header()
         except BaseException:
@@ -52,9 +52,33 @@ class VectorFile:
     @staticmethod
     def create(path: Path, dim: int, identity: bytes) -> None:
         """Write a vector file without rows."""
-        fields = _FIELDS.pack(_MAGIC, VERSION, dim, identity)
-        header = fields + struct.pack("<I", zlib.crc32(fields))
-        atomic_write(path, header.ljust(_HEADER_BYTES, b"\0"))
+        atomic_write(path, _header(dim, identity))
+
+    @staticmethod
+    def restore(path: Path, dim: int, identity: bytes, rows: int) -> str | None:
+        """Give a file that is missing, too short or without a sound header its header and its length.
+
+        Return what was wrong, None when nothing. Rows that were lost fail their checksum. DamagedIndex, and nothing is
+        changed, when the header is sound and of another index.
+        """
+        wrong = None
+        if not path.exists():
+            wrong = "was missing"
+            VectorFile.create(path, dim, identity)
+        with path.open("r+b") as file:
+            header = file.read(_HEADER_BYTES)
+            if not _is_sound(header):
+                wrong = "had no sound header"
+                file.seek(0)
+                file.write(_header(dim, identity))
+                file.flush()
+            with VectorFile(path, dim, identity) as vectors:
+                length = vectors._offset(rows)
+            if os.fstat(file.fileno()).st_size < length:
+                wrong = wrong or f"was shorter than its {rows} vectors"
+                file.truncate(length)
+            os.fsync(file.fileno())
+        return wrong
 
     def close(self) -> None:
         """Close the file."""
@@ -69,22 +93,22 @@ class VectorFile:
     def _check_header(self) -> None:
         header = os.pread(self._file.fileno(), _HEADER_BYTES, 0)
         if len(header) < _HEADER_BYTES or not header.startswith(_MAGIC):
-            raise DamagedIndex(f"{shown(self.path)} is not a vector file: {REBUILD}")
+            raise DamagedIndex(f"{shown(self.path)} is not a vector file: {VERIFY}")
         _, version, dim, identity = _FIELDS.unpack_from(header)
         if version > VERSION:
             raise NewerFormat(
                 f"{shown(self.path)} was written by a newer mocosearch "
                 f"(format {version}, this one reads up to {VERSION}): update mocosearch."
             )
-        (crc,) = struct.unpack_from("<I", header, _FIELDS.size)
-        intact = crc == zlib.crc32(header[: _FIELDS.size]) and not any(header[_FIELDS.size + 4 :])
-        if not intact or (dim, identity) != (self.dim, self._identity):
-            raise DamagedIndex(f"The header of {shown(self.path)} is damaged, or of another index: {REBUILD}")
+        if not _is_sound(header):
+            raise DamagedIndex(f"The header of {shown(self.path)} is damaged: {VERIFY}")
+        if (dim, identity) != (self.dim, self._identity):
+            raise DamagedIndex(f"{shown(self.path)} is of another index: {REBUILD}")
 
     def check_length(self, rows: int) -> None:
         """Raise DamagedIndex when the file is too short to hold `rows` rows."""
         if os.fstat(self._file.fileno()).st_size < self._offset(rows):
-            raise DamagedIndex(f"{shown(self.path)} is shorter than the {rows} vectors it should hold: {REBUILD}")
+            raise DamagedIndex(f"{shown(self.path)} is shorter than the {rows} vectors it should hold: {VERIFY}")
 
     def append(self, vectors: Float16, after: int) -> None:
         """Write `vectors` (n, dim) as rows `after`, `after` + 1, ..., over anything there, and sync."""
@@ -152,7 +176,19 @@ class VectorFile:
         return _HEADER_BYTES + int(row) * self._row.itemsize
 
     def _damaged(self, row: int) -> DamagedIndex:
-        return DamagedIndex(f"Vector {row} in {shown(self.path)} fails its checksum: {REBUILD}")
+        return DamagedIndex(f"Vector {row} in {shown(self.path)} fails its checksum: {VERIFY}")
+
+
+def _header(dim: int, identity: bytes) -> bytes:
+    fields = _FIELDS.pack(_MAGIC, VERSION, dim, identity)
+    return (fields + struct.pack("<I", zlib.crc32(fields))).ljust(_HEADER_BYTES, b"\0")
+
+
+def _is_sound(header: bytes) -> bool:
+    if len(header) < _HEADER_BYTES:
+        return False
+    (crc,) = struct.unpack_from("<I", header, _FIELDS.size)
+    return crc == zlib.crc32(header[: _FIELDS.size]) and not any(header[_FIELDS.size + 4 :])
 
 
 def _checksum(vector: Float16, row: int) -> int:

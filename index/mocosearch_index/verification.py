@@ -5,14 +5,17 @@ unread; what can be made from the rest is made anew.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
+from mocosearch_index.catalog import Catalog
 from mocosearch_index.errors import REBUILD, DamagedIndex
-from mocosearch_index.open_files import OpenFiles
+from mocosearch_index.open_files import CATALOG, OpenFiles, vector_path
 from mocosearch_index.paths import printable, shown
 from mocosearch_index.records import Problem
+from mocosearch_index.vectors import VectorFile
 
 _EMBED_AGAIN = "`mocosearch verify` drops it, and the next `mocosearch index` embeds the photo again."
 
@@ -34,7 +37,7 @@ def inspect(files: OpenFiles) -> list[Damage]:
     try:
         found = _of_catalog(files)
         if not any(damage.kind == "structure" for damage in found):
-            found += _of_vectors(files)
+            found += _of_vectors(files, [photo_id for damage in found for photo_id in damage.ids])
     except DamagedIndex as error:
         what, _, remedy = str(error).rpartition(": ")
         return [Damage(Problem(what, remedy), "beyond repair")]
@@ -59,6 +62,24 @@ def mend(files: OpenFiles, found: list[Damage]) -> None:
         return  # the next look tells
 
 
+def mend_vector_file(folder: Path) -> list[Problem]:
+    """Mend what keeps the index in `folder` from being opened, as far as it can be; only for the one writer.
+
+    Vectors that were lost are found by `inspect` then. DamagedIndex when the catalog cannot be read.
+    """
+    catalog = Catalog(folder / CATALOG, writable=True)
+    try:
+        library = catalog.library()
+        path = vector_path(folder, library.generation)
+        wrong = VectorFile.restore(path, library.encoder.dim, library.identity, library.row_count)
+    finally:
+        catalog.close()
+    if wrong is None:
+        return []
+    remedy = "the next `mocosearch index` embeds those photos again whose vectors were lost."
+    return [Problem(f"The vector file {shown(path)} {wrong}", remedy, repaired=True)]
+
+
 def _of_catalog(files: OpenFiles) -> list[Damage]:
     catalog = files.catalog
     broken = catalog.broken_structure()
@@ -72,8 +93,11 @@ def _of_catalog(files: OpenFiles) -> list[Damage]:
     return found
 
 
-def _of_vectors(files: OpenFiles) -> list[Damage]:
+def _of_vectors(files: OpenFiles, doubtful: list[int]) -> list[Damage]:
+    """Check the vectors of all photos but those of which the rest is damaged already."""
     rows, ids = files.catalog.rows_in_use()
+    sound = ~np.isin(ids, doubtful)
+    rows, ids = rows[sound], ids[sound]
     files.vectors.check_length(files.catalog.library().row_count)
     damaged = np.isin(rows, files.vectors.damaged_rows(rows))
     found = []

@@ -116,7 +116,7 @@ def test_a_vector_file_shorter_than_what_was_committed_is_damage(history: list[P
     for length in [*range(0, 80, 9), *range(80, len(whole), 101), len(whole) - 1]:
         vectors.write_bytes(whole[:length])
         for writable in (False, True):
-            with pytest.raises(DamagedIndex, match="delete its folder and index the photos again"):
+            with pytest.raises(DamagedIndex, match="mocosearch verify"):
                 ImageIndex.open(history[-1], writable=writable)
         assert vectors.stat().st_size == length  # nothing was made worse
     vectors.unlink()
