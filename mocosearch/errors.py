@@ -81,6 +81,10 @@ class PhotoGone(MocosearchError):
     """The file of a photo of the library is not there any more."""
 
 
+class LibraryChanged(MocosearchError):
+    """Another process changed the library in the middle of what needs it to stay the same."""
+
+
 class BadSweep(MocosearchError):
     """The folder of an ablation is damaged, or holds another one."""
 

@@ -1,0 +1,147 @@
+"""Near-duplicates among unit vectors, block by block, so that no table of all pairs ever exists.
+
+Groups are stars: the rows come in the order in which their photos would be kept, and every row that is not in a
+group yet takes all later rows that are like it. So each member is like the one that is kept. Chains (a like b, b like
+c, a unlike c) do not grow together, as they would if groups were everything that is connected.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mocosearch_index.records import Float32
+
+Float16 = NDArray[np.float16]
+Int64 = NDArray[np.int64]
+OtherViews = Callable[[Int64], Float32]  # rows (r,) -> unit vectors (r, views, dim); zeros where there is no view
+
+NEVER = 2.0  # a threshold above every cosine
+_FITTED = 20_000  # rows, at most
+_FEW = 50  # rows, with which there is nothing to fit
+_FLOOR = 0.01  # of the largest variance
+_ROWS = 1024  # compared at once with all others
+_COLUMNS = 8192
+_MARKS = 1 << 27  # bytes for the marks of a block
+
+
+class Spreading:
+    """Takes from vectors what all of them share and evens out their variance, so that copies stand out.
+
+    Outputs of a network crowd around their mean: any two photos may have a cosine of 0.9. Centered, whitened (no
+    component's variance counts as less than a hundredth of the largest: that would only raise noise) and scaled to
+    unit length again, different photos come near 0. Fewer than 50 vectors stay as they are.
+    """
+
+    def __init__(self, vectors: Float16) -> None:
+        """Fit to unit rows (n, dim), of which 20,000 are enough."""
+        self._mean, self._matrix = np.zeros(vectors.shape[1], np.float32), None
+        if len(vectors) >= _FEW:
+            places = np.linspace(0, len(vectors) - 1, min(len(vectors), _FITTED)).astype(np.int64)
+            rows = vectors[places].astype(np.float32)
+            self._mean = rows.mean(axis=0)
+            rows -= self._mean
+            variances, axes = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
+            floor = max(_FLOOR * variances[-1], np.finfo(np.float32).tiny)
+            self._matrix = (axes / np.sqrt(variances.clip(0) + floor)).astype(np.float32)
+
+    def __call__(self, vectors: Float32) -> Float32:
+        """Return unit rows (n, dim) for unit rows (n, dim)."""
+        if self._matrix is None:
+            return vectors
+        rows = (vectors - self._mean) @ self._matrix
+        spread: Float32 = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(np.finfo(np.float32).tiny)
+        return spread
+
+    def all(self, vectors: Float16) -> Float16:
+        """Do it to many rows, in place."""
+        for start in range(0, len(vectors), _COLUMNS):
+            vectors[start : start + _COLUMNS] = self(vectors[start : start + _COLUMNS].astype(np.float32))
+        return vectors
+
+
+@dataclass(frozen=True, slots=True, eq=False)  # eq: arrays have no single truth value
+class Star:
+    """A row and the later rows that are like it."""
+
+    center: int
+    members: Int64  # (m,), ascending
+    scores: Float32  # (m,), cosine with the center, or with the view of it that is nearest
+    views: Int64  # (m,), 0: as the center is stored; v: as the v-th of its other views, counted from 1
+
+
+def stars(
+    vectors: Float16,
+    threshold: float,
+    other_views: OtherViews | None = None,
+    view_threshold: float = NEVER,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Iterator[Star]:
+    """Yield the stars among unit rows (n, dim), ordered by preference.
+
+    A row is like another when their cosine reaches `threshold`, or when that of one of its other views reaches
+    `view_threshold`. `other_views` is asked for a block of rows at a time, and never for rows that are in a star.
+    """
+    count = len(vectors)
+    free = np.ones(count, bool)
+    at_once = max(1, min(_ROWS, _MARKS // (2 * count + 1)))
+    for first in range(0, count, at_once):
+        rows = first + np.flatnonzero(free[first : first + at_once])
+        views = np.empty((len(rows), 0, vectors.shape[1]), np.float32) if other_views is None else other_views(rows)
+        upright, viewed = _marks(vectors, first, rows, views, threshold, view_threshold)
+        for place, row in enumerate(rows):
+            if free[row]:
+                free[row] = False
+                members = first + np.flatnonzero((upright[place] | viewed[place]) & free[first:])
+                free[members] = False
+                if len(members):
+                    as_stored = upright[place, members - first]
+                    yield _star(vectors, int(row), views[place], members, as_stored)
+        progress(min(count, first + at_once))
+
+
+def _marks(
+    vectors: Float16, first: int, rows: Int64, views: Float32, threshold: float, view_threshold: float
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Mark which of the vectors from `first` on each of `rows` is like: as it is stored, and by its other views."""
+    shape = len(rows), len(vectors) - first
+    upright, viewed = np.zeros(shape, bool), np.zeros(shape, bool)
+    own = vectors[rows].astype(np.float32)
+    for start in range(0, shape[1], _COLUMNS):
+        part = slice(start, start + _COLUMNS)
+        others = vectors[first:][part].astype(np.float32).T
+        upright[:, part] = own @ others >= threshold
+        for view in range(views.shape[1]):
+            viewed[:, part] |= views[:, view] @ others >= view_threshold
+    return upright, viewed
+
+
+def _star(vectors: Float16, row: int, views: Float32, members: Int64, as_stored: NDArray[np.bool_]) -> Star:
+    all_views = np.concatenate([vectors[row : row + 1].astype(np.float32), views])
+    scores = all_views @ vectors[members].astype(np.float32).T
+    scores[0, ~as_stored] = -np.inf
+    scores[1:, as_stored] = -np.inf
+    best = scores.max(axis=0).clip(-1, 1)  # float16 rounds a little past 1
+    return Star(row, members, best, scores.argmax(axis=0))
+
+
+def nearest_others(queries: Float32, own: Int64, vectors: Float16, k: int) -> tuple[Float32, Int64]:
+    """Return cosines and rows (q, k) of the nearest of `vectors` (n, dim) to unit `queries` (q, dim), best first.
+
+    Row `own[i]` is left out for query i. Where there are fewer than k others, the cosine is -inf and the row -1.
+    """
+    best = np.full((len(queries), k), -np.inf, np.float32)
+    rows = np.full((len(queries), k), -1, np.int64)
+    for start in range(0, len(vectors), _COLUMNS):
+        block = vectors[start : start + _COLUMNS].astype(np.float32)
+        scores = queries @ block.T
+        mine = np.flatnonzero((own >= start) & (own < start + len(block)))
+        scores[mine, own[mine] - start] = -np.inf
+        scores = np.concatenate([best, scores], axis=1)
+        places = np.concatenate([rows, np.broadcast_to(start + np.arange(len(block)), (len(rows), len(block)))], axis=1)
+        top = np.argpartition(-scores, k - 1, axis=1)[:, :k]
+        top = np.take_along_axis(top, np.argsort(-np.take_along_axis(scores, top, 1), axis=1, kind="stable"), 1)
+        best, rows = np.take_along_axis(scores, top, 1), np.take_along_axis(places, top, 1)
+    rows[np.isneginf(best)] = -1
+    return best, rows

@@ -1,0 +1,193 @@
+"""Finding the identical and the nearly identical photos of a library."""
+
+import os
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mocosearch.duplicates import calibration_file
+from mocosearch.duplicates.keeper import keeping_order, why_kept
+from mocosearch.duplicates.threshold import Calibration
+from mocosearch.duplicates.turns import TURNS
+from mocosearch.errors import LibraryChanged
+from mocosearch.library import Library
+from mocosearch_index.duplicates import NEVER, Spreading, Star, stars
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import Photo
+
+TURNED_AT_MOST = {"cpu": 5_000, "cuda": 200_000}  # photos: more would take longer than some ten minutes
+
+Step = Literal["Measuring", "Comparing"]
+Progress = Callable[[Step, int, int], None]  # what is done, photos done, photos in all
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A photo that can go. `likeness` 1: the same bytes; else the cosine by which it was found."""
+
+    photo: Photo
+    identical: bool  # to the keeper, byte for byte
+    likeness: float
+    turn: str | None  # how it lies when the keeper lies upright; None: not turned
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A photo worth keeping, why it and not the next best, and its copies, the identical ones first."""
+
+    keeper: Photo
+    why: str
+    copies: list[Copy]
+
+    @property
+    def identical(self) -> bool:
+        """Whether all have the same bytes."""
+        return all(copy.identical for copy in self.copies)
+
+
+@dataclass(frozen=True, slots=True)
+class DuplicateReport:
+    """What was found, how, and how sure it is. `turned_left_out`: nobody asked, and it would have taken long."""
+
+    photos: int
+    groups: list[Group]  # most bytes to gain first
+    calibration: Calibration | None  # None: not measured, for a cosine was named or only bytes were compared
+    turned: bool
+    turned_left_out: bool
+    unreadable: int  # photos that could not be turned
+
+    @property
+    def copies(self) -> int:
+        """How many photos can go."""
+        return sum(len(group.copies) for group in self.groups)
+
+    @property
+    def bytes_to_gain(self) -> int:
+        """What the copies take on the disk."""
+        return sum(copy.photo.size for group in self.groups for copy in group.copies)
+
+
+def find_duplicates(
+    library: Library,
+    *,
+    near: bool = True,
+    threshold: float | None = None,
+    turned: bool | None = None,
+    progress: Progress = lambda step, done, total: None,
+) -> DuplicateReport:
+    """Group the photos of a library that are copies of each other. No file is ever touched.
+
+    `near` False: only those with the same bytes, without reading a file or loading torch. `threshold`: the cosine to
+    take instead of a measured one. `turned`: look for turned and mirrored copies too; None: unless that takes long.
+    PhotoGone, NoEncoder, EncoderMismatch.
+    """
+    contents = _by_content(library.index)
+    photos = sum(map(len, contents))
+    search = _Search(library, contents, progress)
+    if near and len(contents) > 1:
+        search.run(threshold, turned)
+    taken = {place for star in search.stars for place in (star.center, *star.members.tolist())}
+    groups = [_group(contents, star) for star in search.stars]
+    groups += [_group(contents[place : place + 1], None) for place in range(len(contents)) if place not in taken]
+    groups = [group for group in groups if group.copies]
+    groups.sort(key=lambda group: (-sum(copy.photo.size for copy in group.copies), group.keeper.path))
+    return DuplicateReport(photos, groups, search.calibration, search.turned, search.turned_left_out, search.unreadable)
+
+
+def _by_content(index: ImageIndex) -> list[list[Photo]]:
+    """Return the indexed photos, those with the same bytes together, all in the order in which they would be kept."""
+    contents: defaultdict[tuple[bytes | None, int], list[Photo]] = defaultdict(list)
+    for photo in sorted(index.photos("indexed"), key=keeping_order):
+        contents[photo.content_hash, photo.size].append(photo)
+    return list(contents.values())
+
+
+class _Search:
+    """The search for near-duplicates among different contents; one use."""
+
+    def __init__(self, library: Library, contents: list[list[Photo]], progress: Progress) -> None:
+        self.stars: list[Star] = []
+        self.calibration: Calibration | None = None
+        self.turned = False
+        self.turned_left_out = False
+        self.unreadable = 0
+        self._library = library
+        self._count = len(contents)
+        self._progress = progress
+        root = library.root.absolute()
+        self._paths = [root / os.fsdecode(photos[0].path) for photos in contents]
+        self._ids = [photos[0].id for photos in contents]
+
+    def run(self, threshold: float | None, turned: bool | None) -> None:
+        """Fill the fields."""
+        vectors = self._vectors()
+        spread = Spreading(vectors)
+        vectors = spread.all(vectors)
+        upright = as_turned = threshold
+        if threshold is None:
+            self.calibration = self._calibrated(vectors, spread)
+            upright, as_turned = self.calibration.upright.cosine, self.calibration.turned.cosine
+        self.turned = self._turned(turned) and as_turned is not None
+        thresholds = NEVER if upright is None else upright, NEVER if as_turned is None else as_turned
+        if self.turned:
+            self._compare_turned(vectors, spread, *thresholds)
+        elif upright is not None:
+            self.stars = list(stars(vectors, thresholds[0], progress=self._compared))
+
+    def _vectors(self) -> NDArray[np.float16]:
+        """Return the stored vectors of the contents (n, dim), in their order."""
+        ids, vectors = self._library.index.all_vectors()
+        order = np.argsort(ids)
+        places = order[np.searchsorted(ids, self._ids, sorter=order).clip(max=len(ids) - 1)]
+        if not np.array_equal(ids[places], self._ids):
+            raise LibraryChanged("The library changed while its photos were read: run the command again.")
+        kept: NDArray[np.float16] = vectors[places]
+        return kept
+
+    def _calibrated(self, vectors: NDArray[np.float16], spread: Spreading) -> Calibration:
+        known = calibration_file.load(self._library.index)
+        if known is not None:
+            return known
+        from mocosearch.duplicates.calibration import Contents, calibrate
+
+        contents = Contents(self._paths, vectors, spread)
+        calibration = calibrate(contents, self._library.encoder, lambda *done: self._progress("Measuring", *done))
+        calibration_file.save(self._library.index, calibration)
+        return calibration
+
+    def _turned(self, wish: bool | None) -> bool:
+        if wish is not None:
+            return wish
+        device = self._library.encoder.device.type
+        self.turned_left_out = self._count > TURNED_AT_MOST.get(device, TURNED_AT_MOST["cpu"])
+        return not self.turned_left_out
+
+    def _compare_turned(self, vectors: NDArray[np.float16], spread: Spreading, *thresholds: float) -> None:
+        from mocosearch.duplicates.turned_photos import TurnedPhotos
+
+        upright, as_turned = thresholds
+        photos = TurnedPhotos(self._paths, self._library.encoder, spread, self._compared)
+        with closing(photos):
+            self.stars = list(stars(vectors, upright, photos, as_turned, self._compared))
+        self.unreadable = photos.unreadable
+
+    def _compared(self, rows: int) -> None:
+        self._progress("Comparing", rows, self._count)
+
+
+def _group(contents: list[list[Photo]], star: Star | None) -> Group:
+    """Make a group of a star, or of the first of `contents` alone."""
+    keeper, *identical = contents[0 if star is None else star.center]
+    copies = [Copy(photo, True, 1.0, None) for photo in identical]
+    if star is not None:
+        found = zip(star.members.tolist(), star.scores.tolist(), star.views.tolist(), strict=True)
+        for place, score, view in sorted(found, key=lambda entry: (-entry[1], entry[0])):
+            turn = TURNS[view][1] if view else None
+            copies += [Copy(photo, False, score, turn) for photo in contents[place]]
+    why = why_kept(keeper, min((copy.photo for copy in copies), key=keeping_order)) if copies else ""
+    return Group(keeper, why, copies)
