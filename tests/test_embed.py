@@ -1,6 +1,8 @@
 """The pipeline: every photo comes back under its own key, in order, whatever its neighbors are."""
 
+import contextlib
 import itertools
+import os
 import threading
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from PIL import Image
 
-from mocosearch.embed import Embedding, embed_photos
+from mocosearch.embed import Embedding, Shares, embed_photos
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.images.decode import Undecodable, decode
 from mocosearch.nets import build_backbone
@@ -50,7 +52,7 @@ def alone(encoder: Encoder, path: Path) -> NDArray[np.float32]:
     return encoder.embed_image(decode(path, short_side=encoder.preprocessing.resize).image)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(names=st.lists(st.sampled_from([*map(str, range(12)), *BAD]), max_size=25), batch_size=st.integers(1, 9))
 def test_every_key_comes_back_in_order_with_its_own_vector_or_reason(
     encoder: Encoder, folder: Path, names: list[str], batch_size: int
@@ -100,30 +102,43 @@ def test_keys_are_drawn_a_bounded_number_ahead(encoder: Encoder, folder: Path) -
     results = embed_photos(endless(), encoder, batch_size=4)
     for count, (key, _) in enumerate(itertools.islice(results, 40), start=1):
         assert key == count
-        assert drawn <= count + 3 * 4
-    results.close()  # type: ignore[attr-defined]
+        assert drawn <= count + (2 * torch.get_num_threads() + 3) * 4
+    results.close()
 
 
-def decoding_threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("decode")]
+def at_work() -> list[str]:
+    """What of the pipeline is alive: the names of its threads, and the processes that decode."""
+    threads = [thread.name for thread in threading.enumerate() if thread.name.startswith(("decode", "embed"))]
+    return threads + [command for command in commands_below() if "decode_worker" in command]
 
 
-def test_closing_early_stops_the_threads_without_decoding_the_rest(encoder: Encoder, folder: Path) -> None:
+def commands_below() -> list[str]:
+    """The command lines of the processes that this one has started."""
+    parent = f"PPid:\t{os.getpid()}\n"
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
+            if parent in (process / "status").read_text():
+                found.append((process / "cmdline").read_text())
+    return found
+
+
+def test_closing_early_ends_threads_and_processes_without_decoding_the_rest(encoder: Encoder, folder: Path) -> None:
     results = embed_photos(((n, folder / str(n % 12)) for n in range(1000)), encoder, batch_size=4)
     next(results)
-    assert decoding_threads()
-    results.close()  # type: ignore[attr-defined]
-    assert not decoding_threads()
+    assert any("decode_worker" in name for name in at_work())
+    results.close()
+    assert not at_work()
 
 
-def test_an_error_of_the_photo_list_reaches_the_caller_and_stops_the_threads(encoder: Encoder, folder: Path) -> None:
+def test_an_error_of_the_photo_list_reaches_the_caller_and_ends_all(encoder: Encoder, folder: Path) -> None:
     def failing() -> Iterator[tuple[int, Path]]:
         yield 0, folder / "0"
         raise ConnectionError("the drive is gone")
 
     with pytest.raises(ConnectionError):
         list(embed_photos(failing(), encoder))
-    assert not decoding_threads()
+    assert not at_work()
 
 
 def test_decoding_goes_on_while_the_caller_is_busy(encoder: Encoder, folder: Path) -> None:
@@ -139,7 +154,7 @@ def test_decoding_goes_on_while_the_caller_is_busy(encoder: Encoder, folder: Pat
     results = embed_photos(photos, encoder, batch_size=3)
     next(results)
     assert opened.wait(timeout=60)
-    results.close()  # type: ignore[attr-defined]
+    results.close()
 
 
 def test_no_file_descriptor_is_left_open(encoder: Encoder, folder: Path) -> None:
@@ -162,3 +177,39 @@ def test_vectors_of_a_batch_do_not_share_its_memory(encoder: Encoder, folder: Pa
     kept = results[3]
     assert isinstance(kept, Embedding)
     assert kept.vector.base is None
+
+
+def test_with_several_lanes_every_photo_keeps_its_vector_and_torch_its_threads(encoder: Encoder, folder: Path) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        results = list(embed_photos([(n, folder / str(n % 12)) for n in range(60)], encoder, batch_size=2))
+        assert torch.get_num_threads() == 3
+    finally:
+        torch.set_num_threads(before)
+    assert [key for key, _ in results] == list(range(60))
+    expected = [alone(encoder, folder / str(n)) for n in range(12)]
+    for key, result in results:
+        assert isinstance(result, Embedding)
+        assert result.vector @ expected[key % 12] > 0.999
+
+
+@given(
+    cores=st.integers(1, 256), crop=st.integers(1, 1024), expected=st.none() | st.integers(0, 10**7), gpu=st.booleans()
+)
+def test_cores_are_shared_and_never_oversubscribed_by_the_network(
+    cores: int, crop: int, expected: int | None, gpu: bool
+) -> None:
+    shares = Shares.of(torch.device("cuda" if gpu else "cpu"), crop, cores, expected)
+    assert 1 <= shares.decoders <= cores
+    assert shares.batch >= 1
+    assert shares.lanes >= 1
+    if not gpu:
+        assert 1 <= shares.lanes * shares.cores_a_lane <= cores
+        assert shares.lanes * shares.batch * crop**2 <= 16 * max(8 * 224**2, crop**2)  # bounded memory
+
+
+def test_a_handful_of_photos_gets_one_decoder_and_all_cores_for_its_one_batch() -> None:
+    assert Shares.of(torch.device("cpu"), 224, 4, 5) == Shares(decoders=1, lanes=1, cores_a_lane=4, batch=8)
+    assert Shares.of(torch.device("cpu"), 224, 4, None) == Shares(decoders=4, lanes=4, cores_a_lane=1, batch=8)
+    assert Shares.of(torch.device("cpu"), 64, 2, None) == Shares(decoders=2, lanes=2, cores_a_lane=1, batch=64)

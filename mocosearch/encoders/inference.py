@@ -36,7 +36,8 @@ class Inference:
         self, network: nn.Module, preprocessing: Preprocessing, device: torch.device, dtype: torch.dtype | None
     ) -> None:
         """Take a network in eval mode on `device`; `dtype`: what convolutions and products run in, None: float32."""
-        self._device, self._dtype, self._crop = device, dtype, preprocessing.crop
+        self.dtype = dtype
+        self._device, self._crop = device, preprocessing.crop
         self._network = _in_precision(folded(network), dtype).to(memory_format=torch.channels_last)
         self._compiled: tuple[int, Network] | None = None  # the batch that it is for
         self._most = 2**31  # pictures that go through the network at once: halved when memory runs out
@@ -47,7 +48,7 @@ class Inference:
     def compile(self, batch: int) -> bool:
         """Compile for batches of `batch` pictures; tell whether it worked: without a C++ compiler it does not.
 
-        Batches of another size run as before.
+        A batch that is somewhat smaller is filled up; one of another size runs as before.
         """
         # Frozen: weights are constants, laid out once as the convolutions want them.
         compiled = torch.compile(self._network, dynamic=False, options={"freezing": True})
@@ -67,9 +68,7 @@ class Inference:
         while True:
             most = min(self._most, len(pixels))
             try:
-                return torch.cat(
-                    [self._features(self._network_for(part), part) for part in torch.split(pixels, self._most)]
-                )
+                return torch.cat([self._run(part) for part in torch.split(pixels, self._most)])
             except (RuntimeError, MemoryError) as error:
                 if not _is_out_of_memory(error):
                     raise
@@ -83,17 +82,21 @@ class Inference:
             if self._device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _network_for(self, pixels: Tensor) -> Network:
-        if self._compiled is not None and self._compiled[0] == len(pixels):
-            return self._compiled[1]
-        return self._network
+    def _run(self, pixels: Tensor) -> Tensor:
+        """Choose the compiled network where the batch is, or nearly is, the one that it is for."""
+        if self._compiled is not None:
+            batch, compiled = self._compiled
+            if batch // 2 < len(pixels) <= batch:
+                filling = pixels.new_zeros(batch - len(pixels), *pixels.shape[1:])
+                return self._features(compiled, torch.cat([pixels, filling]))[: len(pixels)]
+        return self._features(self._network, pixels)
 
     @torch.inference_mode()
     def _features(self, network: Network, pixels: Tensor) -> Tensor:
         if self._device.type == "cuda":
             pixels = pixels.pin_memory().to(self._device, non_blocking=True)
         images = pixels.contiguous(memory_format=torch.channels_last) * self._scale + self._shift
-        with torch.autocast(self._device.type, dtype=self._dtype, enabled=self._dtype is not None):
+        with torch.autocast(self._device.type, dtype=self.dtype, enabled=self.dtype is not None):
             features = network(images)
         return features.float().cpu()
 

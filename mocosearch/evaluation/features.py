@@ -42,7 +42,7 @@ def embed_folder(paths: list[Path], encoder: Encoder, progress: Callable[[int, i
     """Embed `paths`; `progress` is told how many of how many are done. NoPhotos when none can be read."""
     vectors: dict[int, NDArray[np.float32]] = {}
     skipped: dict[int, Undecodable] = {}
-    for number, result in embed_photos(enumerate(paths), encoder):
+    for number, result in embed_photos(enumerate(paths), encoder, expected=len(paths)):
         if isinstance(result, Undecodable):
             skipped[number] = result
         else:
