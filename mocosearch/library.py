@@ -15,15 +15,17 @@ from mocosearch.find_library import FOLDER, has_index, index_folder
 from mocosearch.images.decode import decode, read_file
 from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
+from mocosearch.library_status import LibraryStatus, library_status
 from mocosearch.queries import Crop, Example, direction
 from mocosearch.recognize import is_unchanged, path_of, photo_of
-from mocosearch.update import Progress, UpdateReport, no_photos, run_update
-from mocosearch.user_folders import encoder_trained_last
+from mocosearch.update import UpdateReport, no_photos, run_update
+from mocosearch.update_work import Progress
+from mocosearch.user_folders import current_fingerprint, encoder_trained_last
 from mocosearch_index.atomic import remove_partials
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import is_reachable, shown
-from mocosearch_index.records import EncoderIdentity, Float32, Photo, PhotoFilter
+from mocosearch_index.records import CompactReport, EncoderIdentity, Float32, Photo, PhotoFilter, Problem
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
     from mocosearch.encoders import Encoder
@@ -40,19 +42,6 @@ class Hit:
 
     photo: Photo
     score: float
-
-
-@dataclass(frozen=True, slots=True)
-class LibraryStatus:
-    """What a library holds. `size_on_disk` in bytes, with the encoder."""
-
-    root: Path
-    folder: Path
-    encoder: EncoderIdentity
-    counts: dict[str, int]
-    skip_reasons: dict[str, int]
-    skipped: list[Photo]
-    size_on_disk: int
 
 
 def _load(encoder: str | Path) -> "Encoder":
@@ -237,18 +226,8 @@ class Library:
         return path
 
     def status(self) -> LibraryStatus:
-        """Return what the library holds."""
-        index = self.index
-        skipped = sorted(index.photos("skipped"), key=lambda photo: photo.path)
-        return LibraryStatus(
-            self.root,
-            index.folder,
-            index.encoder,
-            index.counts(),
-            index.skip_reasons(),
-            skipped,
-            index.size_on_disk(),
-        )
+        """Return what the library holds, and how far its folder has gone on since; DamagedIndex."""
+        return library_status(self.index)
 
     def _vector(self, example: Example) -> Float32:
         if isinstance(example, Image.Image):
@@ -277,6 +256,39 @@ class Library:
             if fresh and not self.index.counts()["indexed"]:
                 self._discard()
             raise
+
+    def verify(self, repair: bool = False) -> list[Problem]:
+        """Check all that is stored, the copy of the encoder too; return what is wrong, and with `repair` mend it.
+
+        Repair is for a library that is open for writing, and does what can be done. An encoder can be mended when it is also the one trained last.
+        """
+        problems = self.index.verify(repair)
+        try:
+            encoder, own = _load(self.index.folder / _ENCODER), self.index.encoder
+            self.check_encoder(encoder)
+            if _identity(encoder) != own:  # the fingerprint says nothing of the words
+                raise BadCheckpoint(f"It says that it is {encoder.card.description}, not {own.description}.")
+        except (NoEncoder, BadCheckpoint, EncoderMismatch) as error:
+            problems.append(self._damaged_encoder(error, repair))
+        return problems
+
+    def compact(self) -> CompactReport:
+        """Forget photos that are gone, and give back the space of what is not used any more; DamagedIndex, DiskFull."""
+        report = self.index.compact()
+        self.index.save_search_file()
+        return report
+
+    def _damaged_encoder(self, error: MocosearchError, repair: bool) -> Problem:
+        own = self.index.encoder
+        what = f"The copy of the encoder in {shown(self.index.folder / _ENCODER)} is damaged: {error}"
+        remedy = f"run `mocosearch index` with --encoder E, naming {own.fingerprint} ({own.description})."
+        if repair and current_fingerprint() == own.fingerprint:
+            with suppress(NoEncoder, BadCheckpoint):
+                encoder = _load(encoder_trained_last())
+                self.check_encoder(encoder)
+                encoder.save(self.index.folder / _ENCODER)
+                return Problem(what, "it was copied again from the encoder that was trained last.", repaired=True)
+        return Problem(what, remedy)
 
 
 def _check_place(folder: Path, root: Path) -> None:

@@ -1,16 +1,21 @@
-"""What an update has to do: the folder as the walk found it against what the index knows of it."""
+"""What has changed in a folder: as the walk found it against what the index knows of it."""
 
-from collections.abc import Iterable, Mapping
+import gc
+import os
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from mocosearch.images.decode import ALWAYS_RETRY
+from mocosearch.images.ignore import IgnoreRules
 from mocosearch.images.walk import find_photos
 from mocosearch_index.records import FileStamp, KnownFile
 
 # More photos gone at once than these two: rather a drive that is not connected than a decision.
 LOSS_SHARE = 0.3
 LOSS_COUNT = 100
+_COUNTED = 1000  # photos after which the walk says how far it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,64 +27,87 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """What has changed. `to_embed` by path; the others are ids. `kept`: gone, but left as they are."""
+class Changes:
+    """What has changed: files to read, in the order of the walk; ids of missing photos that are back; what is gone."""
 
-    to_embed: list[FileStamp]
+    to_read: list[FileStamp]
     returned: list[int]
-    missing: list[int]
-    kept: list[int]
+    gone: list[KnownFile]
     new: int
     unchanged: int
 
 
-def look(root: Path) -> Found:
-    """Walk through `root`; NoPhotos when it is no folder that can be read."""
+def look(root: Path, rules: IgnoreRules | None = None, on_count: Callable[[int], None] = lambda count: None) -> Found:
+    """Walk through `root`, telling `on_count` now and then how many photos there are so far; NoPhotos, BadPattern."""
     unreadable: list[bytes] = []
-    files = list(find_photos(root, on_unreadable=lambda path, error: unreadable.append(path)))
+    files: list[FileStamp] = []
+    for stamp in find_photos(root, rules=rules, on_unreadable=lambda path, error: unreadable.append(path)):
+        files.append(stamp)
+        if len(files) % _COUNTED == 0:
+            on_count(len(files))
     return Found(files, unreadable)
 
 
-def plan(found: Found, known: Mapping[bytes, KnownFile], *, decoder: str, prune: bool) -> Plan:
-    """Compare. `decoder`: today's capabilities; `prune`: photos may be gone however many they are."""
-    to_embed, returned, new, unchanged = [], [], 0, 0
+def compare(found: Found, known: Mapping[bytes, KnownFile], *, decoder: str) -> Changes:
+    """Tell what has changed. `decoder`: today's capabilities."""
+    to_read, returned, new, unchanged = [], [], 0, 0
     for stamp in found.files:
         before = known.get(stamp.path)
         if before is None:
             new += 1
-            to_embed.append(stamp)
-        elif before[:3] != stamp or _worth_another_try(before, decoder):
-            to_embed.append(stamp)
-        elif before.is_missing:
-            returned.append(before.id)
+            to_read.append(stamp)
+            continue
+        _, size, mtime_ns, photo_id, is_missing, reason, _ = before  # at once, for speed
+        if (size, mtime_ns) != stamp[1:] or (reason is not None and _worth_another_try(before, decoder)):
+            to_read.append(stamp)
+        elif is_missing:
+            returned.append(photo_id)
         else:
             unchanged += 1
-    gone = _gone(found, known)
-    live = sum(not file.is_missing for file in known.values())
-    lost = not prune and _looks_like_loss(len(gone), live, found)
-    return Plan(to_embed, returned, [] if lost else gone, gone if lost else [], new, unchanged)
+    some_are_gone = len(known) + new > len(found.files)
+    return Changes(to_read, returned, _gone(found, known) if some_are_gone else [], new, unchanged)
+
+
+def split_off_left_out(root: Path, gone: Iterable[KnownFile]) -> tuple[list[KnownFile], list[KnownFile]]:
+    """Part what is gone from `root` from what is only left out of the walk, by a rule or a name, and still there."""
+    lost: list[KnownFile] = []
+    left_out: list[KnownFile] = []
+    top = os.fsencode(root.absolute()) + b"/"
+    for file in gone:
+        (left_out if os.path.lexists(top + file.path) else lost).append(file)
+    return lost, left_out
+
+
+def looks_like_loss(gone: int, known: Collection[KnownFile], found: Found) -> bool:
+    """Tell whether a drive is not connected, rather than so many photos deleted."""
+    if gone and not found.files:
+        return True
+    return gone > LOSS_COUNT and gone > LOSS_SHARE * sum(not file.is_missing for file in known)
+
+
+def is_below(path: bytes, folders: Iterable[bytes]) -> bool:
+    """Tell whether `path` is one of `folders` or in one of them."""
+    return any(path == folder or path.startswith(folder + b"/") for folder in folders)
+
+
+@contextmanager
+def many_records() -> Iterator[None]:
+    """Let Python not look for cycles in the block, which makes a record a file: it would a fifth of the time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _worth_another_try(file: KnownFile, decoder: str) -> bool:
     """Tell whether an unchanged file that was skipped might be read now."""
-    return file.reason is not None and (file.reason in ALWAYS_RETRY or file.decoder != decoder)
+    return file.reason in ALWAYS_RETRY or file.decoder != decoder
 
 
-def _gone(found: Found, known: Mapping[bytes, KnownFile]) -> list[int]:
-    """Return the ids of files that were there and are not, except below a folder that could not be looked at."""
-    there = {stamp.path for stamp in found.files}
-    return [
-        file.id
-        for path, file in known.items()
-        if not file.is_missing and path not in there and not _is_below(path, found.unreadable)
-    ]
-
-
-def _is_below(path: bytes, folders: Iterable[bytes]) -> bool:
-    return any(path == folder or path.startswith(folder + b"/") for folder in folders)
-
-
-def _looks_like_loss(gone: int, live: int, found: Found) -> bool:
-    if gone and not found.files:
-        return True
-    return gone > LOSS_COUNT and gone > LOSS_SHARE * live
+def _gone(found: Found, known: Mapping[bytes, KnownFile]) -> list[KnownFile]:
+    """Return the files that were there and are not, except below a folder that could not be looked at."""
+    files = (known[path] for path in sorted(known.keys() - {stamp.path for stamp in found.files}))
+    return [file for file in files if not file.is_missing and not is_below(file.path, found.unreadable)]

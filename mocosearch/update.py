@@ -1,34 +1,22 @@
-"""Bringing an index up to date with its folder: embed what is new or changed, note what is gone, commit often."""
+"""Bringing an index up to date with its folder: reuse or embed what is new or changed, note what is gone."""
 
-import os
-import time
-from collections.abc import Callable, Sequence
-from contextlib import closing
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mocosearch import scan
 from mocosearch.errors import NoPhotos
-from mocosearch.images.decode import Undecodable, decoder_capabilities
+from mocosearch.images.decode import decoder_capabilities
+from mocosearch.images.ignore import IgnoreRules
+from mocosearch.scan import Found
+from mocosearch.update_work import Progress, Work
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.paths import printable, shown
-from mocosearch_index.records import EmbeddedPhoto, FileStamp, SkippedPhoto
+from mocosearch_index.records import KnownFile, SkippedPhoto
 
 if TYPE_CHECKING:  # torch is loaded only when there is something to embed
-    from mocosearch.embed import Embedding
     from mocosearch.encoders import Encoder
-
-COMMIT_SECONDS = 5.0  # what a kill can cost
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """How far an update is: photos `done` of `total` to embed, `skipped` of the done ones."""
-
-    done: int
-    total: int
-    skipped: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +26,12 @@ class UpdateReport:
     found: int
     new: int
     embedded: int
+    moved: int  # photos at another path, their vectors kept
+    copied: int  # other files with the content of a photo, whose vector they share
     unchanged: int
     returned: int
     missing: int
+    left_out: int  # of `missing`: their files are there, but rules leave them out
     kept: int
     skipped: list[SkippedPhoto]
     unreadable: list[bytes]  # folders and files that could not be looked at; what is known below them stays
@@ -56,29 +47,59 @@ def run_update(
     prune: bool,
 ) -> UpdateReport:
     """Do one update; see `Library.update`. `encoder` is called only when there is something to embed."""
-    found = scan.look(index.root)
-    known = index.known()
-    plan = scan.plan(found, known, decoder=decoder_capabilities(), prune=prune)
-    if plan.missing or plan.returned:
-        index.commit(missing=plan.missing, returned=plan.returned)
-    work = _Work(index, len(plan.to_embed), progress or (lambda _: None), stop or (lambda: False))
-    if plan.to_embed:
-        _embed(plan.to_embed, encoder(), work)
+    progress = progress or (lambda _: None)
+    rules = IgnoreRules(index.settings.include, index.settings.exclude)
+    with scan.many_records():
+        found = scan.look(index.root, rules, lambda count: progress(Progress("walking", count, None)))
+        known = index.known()
+        changes = scan.compare(found, known, decoder=decoder_capabilities())
+    before = index.change
+    work = Work(index, progress, stop or (lambda: False))
+    to_embed = work.reuse(changes.to_read, known, found) if known else changes.to_read
+    losses = _Losses([], 0, 0) if work.stopped else _losses(index, changes.gone, known, found, work, prune=prune)
+    if losses.missing or changes.returned:
+        index.commit(missing=losses.missing, returned=changes.returned)
+    if to_embed and not work.stopped:
+        work.embed(to_embed, encoder())
     if not known and not work.embedded and not work.stopped:
         raise no_photos(index.root, work.skipped)
+    if index.change != before:
+        progress(Progress("saving", 0, None))
     index.save_search_file()
     return UpdateReport(
         found=len(found.files),
-        new=plan.new,
+        new=changes.new,
         embedded=work.embedded,
-        unchanged=plan.unchanged,
-        returned=len(plan.returned),
-        missing=len(plan.missing),
-        kept=len(plan.kept),
+        moved=work.moved,
+        copied=work.copied,
+        unchanged=changes.unchanged + work.touched,
+        returned=len(changes.returned),
+        missing=len(losses.missing),
+        left_out=losses.left_out,
+        kept=losses.kept,
         skipped=work.skipped,
         unreadable=found.unreadable,
         stopped=work.stopped,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Losses:
+    missing: list[int]
+    left_out: int
+    kept: int
+
+
+def _losses(
+    index: ImageIndex, gone: list[KnownFile], known: Mapping[bytes, KnownFile], found: Found, work: Work, *, prune: bool
+) -> _Losses:
+    """Tell which of the photos that are not found any more are missing from now on. Moved ones were not lost."""
+    gone = [file for file in gone if file.id not in work.moved_ids]
+    lost, left_out = scan.split_off_left_out(index.root, gone)
+    deleted = [file.id for file in lost if file.id not in work.replaced_ids]
+    kept = [] if prune or not scan.looks_like_loss(len(deleted), known.values(), found) else deleted
+    missing = {file.id for file in gone}.difference(kept)
+    return _Losses(sorted(missing), len(left_out), len(kept))
 
 
 def no_photos(root: Path, skipped: Sequence[SkippedPhoto] = ()) -> NoPhotos:
@@ -90,63 +111,3 @@ def no_photos(root: Path, skipped: Sequence[SkippedPhoto] = ()) -> NoPhotos:
     return NoPhotos(
         f"None of the {len(skipped)} image files in {shown(root)} can be read ({example}): add photos that can."
     )
-
-
-def _embed(stamps: list[FileStamp], encoder: "Encoder", work: "_Work") -> None:
-    from mocosearch.embed import embed_photos
-
-    root = work.index.root.absolute()
-    photos = ((stamp, root / os.fsdecode(stamp.path)) for stamp in stamps)
-    with closing(embed_photos(photos, encoder)) as results:
-        try:
-            for stamp, result in results:
-                work.add(stamp, result)
-                if work.stopped:
-                    break
-        except KeyboardInterrupt:
-            work.commit()
-            raise
-    work.commit()
-
-
-@dataclass
-class _Work:
-    """The results of an update on their way into the index."""
-
-    index: ImageIndex
-    total: int
-    progress: Callable[[Progress], None]
-    stop: Callable[[], bool]
-    embedded: int = 0
-    skipped: list[SkippedPhoto] = field(default_factory=list)
-    stopped: bool = False
-    _photos: list[EmbeddedPhoto] = field(default_factory=list)
-    _skips: list[SkippedPhoto] = field(default_factory=list)
-    _committed_at: float = field(default_factory=time.monotonic)
-
-    def add(self, stamp: FileStamp, result: "Embedding | Undecodable") -> None:
-        """Take one result; commit when the last commit is a while ago."""
-        if isinstance(result, Undecodable):
-            self._skip(stamp, result.reason, result.detail)
-        elif not result.vector.any():
-            self._skip(stamp, "featureless", "the encoder sees nothing in it")
-        else:
-            facts = result.content_hash, result.width, result.height, result.taken_at
-            self._photos.append(EmbeddedPhoto(stamp, *facts, result.vector))
-            self.embedded += 1
-        if time.monotonic() - self._committed_at >= COMMIT_SECONDS:
-            self.commit()
-        self.progress(Progress(self.embedded + len(self.skipped), self.total, len(self.skipped)))
-        self.stopped = self.stop()
-
-    def _skip(self, stamp: FileStamp, reason: str, detail: str) -> None:
-        skip = SkippedPhoto(stamp, reason, detail, decoder_capabilities())
-        self._skips.append(skip)
-        self.skipped.append(skip)
-
-    def commit(self) -> None:
-        """Make durable what has come so far."""
-        if self._photos or self._skips:
-            self.index.commit(self._photos, self._skips)
-            self._photos, self._skips = [], []
-        self._committed_at = time.monotonic()

@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from mocosearch import update, user_folders
+from mocosearch import update_work, user_folders
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import BadCheckpoint, NoEncoder, NoLibrary, NoPhotos, PhotoGone
 from mocosearch.library import Library, Progress
@@ -140,9 +140,12 @@ def test_progress_counts_up_to_the_number_of_photos_to_embed(root: Path, encoder
     seen: list[Progress] = []
     with Library.create(root, encoder) as library:
         library.update(seen.append)
-    assert [progress.done for progress in seen] == list(range(1, 8))
-    assert {progress.total for progress in seen} == {7}
-    assert seen[-1].skipped == 1
+    assert [(progress.stage, progress.done) for progress in seen] == [
+        *(("embedding", n) for n in range(1, 8)),
+        ("saving", 0),
+    ]
+    assert {progress.total for progress in seen[:-1]} == {7}
+    assert seen[-2].skipped == 1
 
 
 def test_a_stopped_update_keeps_what_it_did_and_the_next_goes_on(root: Path, encoder: Encoder) -> None:
@@ -169,11 +172,11 @@ def test_ctrl_c_commits_before_it_goes_on(root: Path, encoder: Encoder) -> None:
 
 
 def test_commits_come_while_the_update_runs(root: Path, encoder: Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(update, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(update_work, "COMMIT_SECONDS", 0.0)
     seen: list[int] = []
     with Library.create(root, encoder) as library, ImageIndex.open(library.index.folder) as reader:
         library.update(lambda progress: seen.append(reader.counts()["indexed"]))
-    assert seen == [1, 2, 3, 4, 5, 6]
+    assert seen == [1, 2, 3, 4, 5, 6, 6]  # the last for the search structure
 
 
 def test_an_empty_folder_and_one_without_any_picture_leave_no_index(tmp_path: Path, encoder: Encoder) -> None:
@@ -427,7 +430,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
 def test_a_disk_that_fills_up_keeps_what_was_committed(
     root: Path, encoder: Encoder, mounted: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(update, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(update_work, "COMMIT_SECONDS", 0.0)
     disk = mounted("size=64m")
     ballast = disk / "ballast"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from mocosearch.errors import NoPhotos
-from mocosearch.scan import Found, look, plan
+from mocosearch.images.ignore import IgnoreRules
+from mocosearch.scan import Found, compare, look, looks_like_loss, split_off_left_out
 from mocosearch_index.records import FileStamp, KnownFile
 
 DECODER = "decoder 1"
@@ -32,10 +33,10 @@ def numbered(count: int) -> list[bytes]:
 
 def test_new_and_changed_files_are_embedded_and_unchanged_ones_are_not() -> None:
     there = Found([stamp(b"a"), stamp(b"b", mtime_ns=1), stamp(b"c"), FileStamp(b"d", 101, 0)], [])
-    result = plan(there, known(b"a", b"b", b"d"), decoder=DECODER, prune=False)
-    assert [file.path for file in result.to_embed] == [b"b", b"c", b"d"]
+    result = compare(there, known(b"a", b"b", b"d"), decoder=DECODER)
+    assert [file.path for file in result.to_read] == [b"b", b"c", b"d"]
     assert (result.new, result.unchanged) == (1, 1)
-    assert result.missing == result.kept == result.returned == []
+    assert result.gone == result.returned == []
 
 
 @pytest.mark.parametrize(
@@ -50,55 +51,60 @@ def test_new_and_changed_files_are_embedded_and_unchanged_ones_are_not() -> None
 def test_a_skipped_file_is_tried_again_when_it_could_turn_out_otherwise(reason: str, decoder: str, again: bool) -> None:
     for state in ("skipped", "missing"):
         before = known(b"a", is_missing=state == "missing", reason=reason, decoder=decoder)
-        result = plan(found(b"a"), before, decoder=DECODER, prune=False)
-        assert bool(result.to_embed) == again
+        result = compare(found(b"a"), before, decoder=DECODER)
+        assert bool(result.to_read) == again
         assert result.returned == ([1] if state == "missing" and not again else [])
 
 
 def test_a_missing_file_that_is_back_unchanged_returns_and_a_changed_one_is_embedded() -> None:
     there = Found([stamp(b"a"), stamp(b"b", mtime_ns=5)], [])
-    result = plan(there, known(b"a", b"b", is_missing=True), decoder=DECODER, prune=False)
+    result = compare(there, known(b"a", b"b", is_missing=True), decoder=DECODER)
     assert result.returned == [1]
-    assert [file.path for file in result.to_embed] == [b"b"]
+    assert [file.path for file in result.to_read] == [b"b"]
 
 
 def test_files_that_are_gone_are_missing_once() -> None:
     before = known(b"a", b"b") | known(b"c", is_missing=True)
-    result = plan(found(b"a"), before, decoder=DECODER, prune=False)
-    assert result.missing == [2]
+    result = compare(found(b"a"), before, decoder=DECODER)
+    assert [file.id for file in result.gone] == [2]
 
 
 @pytest.mark.parametrize(
-    ("stay", "of", "kept"),
+    ("stay", "of", "loss"),
     [(0, 3, True), (0, 300, True), (270, 400, True), (280, 400, False), (1, 101, False), (1, 102, True)],
 )
-def test_all_or_very_many_gone_at_once_are_kept_unless_that_is_meant(stay: int, of: int, kept: bool) -> None:
-    before = known(*numbered(of))
-    gone = of - stay
-    result = plan(found(*numbered(stay)), before, decoder=DECODER, prune=False)
-    assert (len(result.kept), len(result.missing)) == ((gone, 0) if kept else (0, gone))
-    result = plan(found(*numbered(stay)), before, decoder=DECODER, prune=True)
-    assert (len(result.kept), len(result.missing)) == (0, gone)
+def test_all_or_very_many_gone_at_once_look_like_a_loss(stay: int, of: int, loss: bool) -> None:
+    before, there = known(*numbered(of)), found(*numbered(stay))
+    gone = compare(there, before, decoder=DECODER).gone
+    assert len(gone) == of - stay
+    assert looks_like_loss(len(gone), before.values(), there) == loss
 
 
 def test_what_was_missing_before_does_not_count_as_a_loss_of_today() -> None:
     before = known(*numbered(150)) | known(*(b"old/" + name for name in numbered(500)), is_missing=True)
-    result = plan(found(*numbered(40)), before, decoder=DECODER, prune=False)
-    assert len(result.kept) == 110
+    gone = compare(found(*numbered(40)), before, decoder=DECODER).gone
+    assert len(gone) == 110
+    assert looks_like_loss(110, before.values(), found(*numbered(40)))
 
 
 def test_what_is_below_a_folder_that_cannot_be_looked_at_is_not_gone() -> None:
     there = Found([stamp(b"a")], [b"locked", b"b"])
     before = known(b"a", b"locked/x", b"locked/sub/y", b"locked-not/z", b"b")
-    result = plan(there, before, decoder=DECODER, prune=True)
-    assert result.missing == [4]
+    assert [file.id for file in compare(there, before, decoder=DECODER).gone] == [4]
+
+
+def test_a_file_that_is_only_left_out_is_not_lost(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "b").symlink_to("nowhere")
+    lost, left_out = split_off_left_out(tmp_path, known(b"sub/a", b"sub/b").values())
+    assert ([file.path for file in lost], [file.path for file in left_out]) == ([b"sub/a"], [b"sub/b"])
 
 
 def test_a_look_at_a_real_folder(tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub" / "a.jpg").write_bytes(b"12345")
-    (tmp_path / "b.txt").write_bytes(b"")
-    [file] = look(tmp_path).files
+    (tmp_path / "b.jpg").write_bytes(b"")
+    [file] = look(tmp_path, IgnoreRules(exclude=["b.*"])).files
     assert (file.path, file.size) == (b"sub/a.jpg", 5)
     with pytest.raises(NoPhotos):
         look(tmp_path / "nowhere")

@@ -52,7 +52,7 @@ def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bo
             except Interrupted:
                 raise Interrupted("Stopped. The demo does not go on from here: start it again.") from None
         with counting("Indexing") as on_count:
-            library = demo.index(run, folder / "index", progress=lambda p: on_count(p.done, p.total))
+            library = demo.index(run, folder / "index", progress=lambda p: on_count(p.done, p.total or 0))
         with library:
             _print(demo.score(library, folder / "untrained", labelled=photos is None))
             if keep:

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
     from mocosearch.library import Library, Progress, UpdateReport
 
 SKIPS_UNDER_STRICT = 3
+_STAGES = {
+    "walking": "Looking for photos",
+    "comparing": "Comparing with known photos",
+    "embedding": "Embedding",
+    "saving": "Preparing the search",
+}
 _LISTED = 10  # skipped files named after an update; `status` names more
 
 
@@ -85,18 +91,23 @@ def _tell_of_newer_encoder(library: "Library") -> None:
 
 @contextmanager
 def _bar() -> Iterator[Callable[["Progress"], None]]:
-    """Yield the callback of an update; on a terminal it moves a bar with photos, rate and time left."""
+    """Yield the callback of an update; on a terminal it moves a bar with what is being done, rate and time left."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
     from rich.progress import Progress as Bar
 
     rate = TextColumn("{task.fields[rate]}")
-    columns = (TextColumn("Embedding"), BarColumn(24), MofNCompleteColumn(), rate, TimeRemainingColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(24), MofNCompleteColumn(), rate, TimeRemainingColumn())
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task("", total=None, rate="")
+        stage = None
 
         def show(progress: "Progress") -> None:
+            nonlocal stage
+            if progress.stage != stage:
+                stage = progress.stage
+                bar.reset(task, description=_STAGES[stage])
             speed = bar.tasks[0].speed
             rate = "" if speed is None else f"{speed:,.1f} photos/s"
             bar.update(task, completed=progress.done, total=progress.total, rate=rate)

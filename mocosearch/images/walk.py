@@ -23,6 +23,7 @@ JUNK_FOLDERS = frozenset(
 ) | {b"system volume information"}
 
 _VECTORS = re.compile(rb"vectors-.*\.f16")  # spelled here, for the module that writes them would load faiss
+_DOT = ord(".")
 _Entry = tuple[bytes, "os.DirEntry[bytes]"]  # a name, which ends in "/" for a folder
 
 
@@ -67,6 +68,8 @@ class _Walk:
         """Yield the photos; `first`: the entries of the top."""
         status = os.stat(self._top)  # noqa: PTH116
         visited = {(status.st_dev, status.st_ino)}
+        # Both for speed: what FileStamp itself would call, and not the stat of an entry, which converts its path.
+        new, look_at = tuple.__new__, os.stat
         # A stack of its own: folders can be nested deeper than Python may recurse.
         stack = [(b"", iter(first))]
         while stack:
@@ -76,9 +79,9 @@ class _Walk:
                 try:
                     if entry.is_symlink() and self._is_walked_anyway(entry):
                         continue
-                    status = entry.stat()
+                    status = look_at(self._top + path)
                     if stat.S_ISREG(status.st_mode):
-                        yield FileStamp(path, status.st_size, status.st_mtime_ns)
+                        yield new(FileStamp, (path, status.st_size, status.st_mtime_ns))
                     elif stat.S_ISDIR(status.st_mode) and (status.st_dev, status.st_ino) not in visited:
                         visited.add((status.st_dev, status.st_ino))
                         stack.append((path, iter(self.entries(path))))
@@ -135,12 +138,17 @@ def _usual(entries: list["os.DirEntry[bytes]"]) -> list[_Entry]:
     kept: list[_Entry] = []
     for entry in entries:
         name = entry.name
-        if name.startswith(b"."):
+        if name[0] == _DOT:
             continue
-        if name[name.rfind(b".") :].lower() in SUFFIXES:
-            kept.append((name + b"/" if _is_folder(entry) else name, entry))
-        elif _is_folder(entry) and name.lower() not in JUNK_FOLDERS:
-            kept.append((name + b"/", entry))
+        try:
+            is_folder = entry.is_dir()
+        except OSError:  # as in `_is_folder`
+            is_folder = False
+        if is_folder:
+            if name.lower() not in JUNK_FOLDERS:
+                kept.append((name + b"/", entry))
+        elif name[name.rfind(b".") :].lower() in SUFFIXES:
+            kept.append((name, entry))
     return kept
 
 
