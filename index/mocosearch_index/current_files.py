@@ -63,15 +63,14 @@ class CurrentFiles:
                 self.reopen()
                 return True
             library = self.files.catalog.library()
-            if library.change == self.library.change:
-                return False
+            changed = library.change != self.library.change
             try:
                 self.files.search.catch_up(library.change)
             except NewGeneration:
                 self.reopen()
             else:
                 self.library = library
-            return True
+            return changed
 
     def reopen(self) -> None:
         """Open the files that are there now; EncoderMismatch when they are of another encoder."""

@@ -39,7 +39,7 @@ class Selection:
         if self.only is not None:
             wanted = np.zeros(int(self.only.max(initial=0)) + 1, bool)  # a bit an id: ids are dense
             wanted[self.only] = True
-            wanted[self.exclude[self.exclude < len(wanted)]] = False
+            wanted[self.exclude[(self.exclude >= 0) & (self.exclude < len(wanted))]] = False
             chosen: faiss.IDSelector = _make(faiss.IDSelectorBitmap, np.packbits(wanted, bitorder="little"))
             return chosen
         return faiss.IDSelectorNot(faiss.IDSelectorBatch(self.exclude)) if len(self.exclude) else None
