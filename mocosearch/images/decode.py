@@ -34,6 +34,7 @@ from PIL import (
     features,
 )
 
+from mocosearch.images.jpeg import Jpeg
 from mocosearch.images.to_rgb import to_rgb
 from mocosearch_index.errors import MocosearchError
 
@@ -170,15 +171,14 @@ def decoder_capabilities(seconds: float = TIME_CAP) -> str:
 def _decode(data: bytes, short_side: int | None, giants: AbstractContextManager[object]) -> DecodedImage:
     image = _open(data)
     width, height = image.size
-    pixels = width * height
-    if short_side is not None and isinstance(image, JpegImagePlugin.JpegImageFile):
-        image.draft(None, (short_side, short_side))
-        if not _is_decoded_whole(image, data):
-            pixels = image.size[0] * image.size[1]
+    jpeg = Jpeg(image, data, short_side) if isinstance(image, JpegImagePlugin.JpegImageFile) else None
+    pixels = width * height if jpeg is None or jpeg.is_decoded_whole else image.size[0] * image.size[1]
     if pixels > MAX_PIXELS:
         raise Undecodable("too-large", f"{width} x {height} pixels")
     with giants if pixels > _GIANT_PIXELS else nullcontext():
         image.load()
+        if jpeg and jpeg.ends_early():
+            raise Undecodable("truncated", "its data end before the picture does")
         orientation, taken_at = _exif_facts(image)
         upright = to_rgb(image, short_side, orientation)
     if orientation >= 5:
@@ -209,17 +209,6 @@ def _check_item_names(heif: bytes) -> None:
         box_end = found.start() - 4 + int.from_bytes(heif[found.start() - 4 : found.start()], "big")
         item_type = found.end() + (7 if heif[found.end() - 1] == 2 else 9)
         heif[item_type:box_end].decode("utf-8")
-
-
-def _is_decoded_whole(image: JpegImagePlugin.JpegImageFile, data: bytes) -> bool:
-    """Whether libjpeg holds the whole JPEG in memory, at full size, however far it is scaled down.
-
-    So it is unless the first scan, behind whose header the open file stands, holds all the components.
-    """
-    assert image.fp is not None
-    end = image.fp.tell()
-    header = data[end - 8 - 2 * image.layers : end]  # marker, length, number of components, two bytes each, 3
-    return "progressive" in image.info or header[:2] != b"\xff\xda" or header[4] != image.layers
 
 
 def _exif_facts(image: ImageFile.ImageFile) -> tuple[int, str | None]:
@@ -254,7 +243,7 @@ def _reason(error: BaseException, data: bytes) -> str:
         return "too-large"
     if isinstance(error, ImportError) or "not available" in words:
         return "missing-codec"
-    if isinstance(error, EOFError) or re.search(r"truncat|end of (file|input)|premature", words):
+    if isinstance(error, EOFError) or re.search(r"truncat|end of (file|input)|premature|requires a buffer", words):
         return "truncated"
     return "damaged"
 
