@@ -1,6 +1,5 @@
 """Finding the identical and the nearly identical photos of a library."""
 
-import os
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +15,7 @@ from mocosearch.duplicates.threshold import Calibration
 from mocosearch.duplicates.turns import TURNS
 from mocosearch.errors import LibraryChanged
 from mocosearch.library import Library
+from mocosearch.recognize import path_of
 from mocosearch_index.duplicates import NEVER, Spreading, Star, stars
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import Photo
@@ -119,8 +119,7 @@ class _Search:
         self._library = library
         self._count = len(contents)
         self._progress = progress
-        root = library.root.absolute()
-        self._paths = [root / os.fsdecode(photos[0].path) for photos in contents]
+        self._paths = [path_of(library.index, photos[0]) for photos in contents]
         self._ids = [photos[0].id for photos in contents]
 
     def run(self, threshold: float | None, turned: bool | None) -> None:
