@@ -260,7 +260,8 @@ class Library:
     def verify(self, repair: bool = False) -> list[Problem]:
         """Check all that is stored, the copy of the encoder too; return what is wrong, and with `repair` mend it.
 
-        Repair is for a library that is open for writing, and does what can be done. An encoder can be mended when it is also the one trained last.
+        Repair is for a library that is open for writing, and does what can be done. An encoder can be mended when it
+        is also the one trained last.
         """
         problems = self.index.verify(repair)
         try:

@@ -13,7 +13,21 @@ from mocosearch.cli.lasting_stderr import lasting_stderr, silence
 from mocosearch_index.errors import MocosearchError
 
 # Commands in the order in which a newcomer needs them; each lives in the module of the same name.
-COMMANDS = ("demo", "train", "index", "search", "serve", "status", "eval", "export", "recipes", "ablate", "doctor")
+COMMANDS = (
+    "demo",
+    "train",
+    "index",
+    "search",
+    "serve",
+    "status",
+    "verify",
+    "compact",
+    "eval",
+    "export",
+    "recipes",
+    "ablate",
+    "doctor",
+)
 INTERRUPTED = 130
 
 

@@ -1,0 +1,55 @@
+"""`mocosearch verify`."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from mocosearch_index.records import Problem
+
+
+@click.command("verify")
+@click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
+def command(folder: Path | None, as_json: bool) -> int:
+    """Read all that a library has stored, check it, and repair what can be.
+
+    The exit code is 1 when something is left that is broken. What is damaged beyond repair of one photo is forgotten,
+    and the next `index` embeds that photo again. DIR is a folder that was indexed; without it, the library of the
+    current folder, else the one indexed last.
+    """
+    from mocosearch.find_library import library_in_use
+
+    index_folder, why = library_in_use(folder)
+    problems = _verify(index_folder, why)
+    if as_json:
+        click.echo(json.dumps([asdict(problem) for problem in problems], indent=2))
+    else:
+        for problem in problems:
+            click.echo(f"{'Repaired' if problem.repaired else 'Broken  '} {problem.what}: {problem.remedy}")
+        if not problems:
+            click.echo("All is as it was written.")
+    return 0 if all(problem.repaired for problem in problems) else 1
+
+
+def _verify(index_folder: Path, why: str) -> "list[Problem]":
+    """Repair if one may write; where one may not, or somebody else does, only look."""
+    from mocosearch.library import Library
+    from mocosearch_index.errors import IndexLocked, NotWritable
+    from mocosearch_index.image_index import ImageIndex
+    from mocosearch_index.paths import shown
+
+    repaired = []
+    try:
+        repaired = ImageIndex.mend(index_folder)  # what keeps it from being opened
+        library = Library.open(index_folder, writable=True)
+        repair = True
+    except (IndexLocked, NotWritable) as error:
+        click.echo(f"Nothing is repaired, only looked at: {error}", err=True)
+        library, repair = Library.open(index_folder), False
+    with library:
+        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
+        return [*repaired, *library.verify(repair)]
