@@ -14,42 +14,44 @@ IGNORE_FILE = b".mocosearchignore"  # in any folder; counts for what is below it
 
 
 class IgnoreRules:
-    """Patterns, the last of which that matches decides.
+    """What is left out besides hidden, junk and other names that the walk passes over, and what of those is taken.
 
-    In order: the ignore files from the root down, `exclude`, `include` (the same as an `exclude` with "!" before it).
+    Left out is what the last matching pattern of the ignore files, from the root down, and of `exclude` says, unless it
+    begins with "!", which lets the usual rules decide. What matches `include` is taken in spite of all that.
     """
 
     def __init__(self, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> None:
         """BadPattern when a pattern means nothing."""
-        lines = [*exclude, *(f"!{pattern}" for pattern in include)]
-        self._own = _compile(lines, "--exclude or --include")
+        self._include = _compile(include, "--include")
+        self._exclude = _compile(exclude, "--exclude")
         self._files: tuple[tuple[int, list[RegexPattern]], ...] = ()  # of each file how long its folder's name is
 
     @property
     def are_silent(self) -> bool:
         """Whether there is no pattern at all."""
-        return not self._own and not self._files
+        return not (self._include or self._exclude or self._files)
 
     def with_file(self, folder: bytes, content: bytes) -> Self:
         """Return these rules with those of the ignore file in `folder` ("" or ending in "/") put in; BadPattern."""
         lines = content.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape").splitlines()
         patterns = _compile(lines, f"'{printable(folder + IGNORE_FILE)}'")
         rules = type(self)()
-        rules._own = self._own
+        rules._include, rules._exclude = self._include, self._exclude
         rules._files = (*self._files, (len(os.fsdecode(folder)), patterns)) if patterns else self._files
         return rules
 
     def verdict(self, path: bytes) -> bool | None:
-        """Tell whether `path` (relative to the root, a folder's ends in "/") is asked for; None: nothing is said.
+        """Tell whether `path` (relative to the root, a folder's ends in "/") is to be taken; None: as its name says.
 
         Only of the path itself: what is in a folder that is left out is never asked about, as in git.
         """
         name = os.fsdecode(path)
-        for start, patterns in ((0, self._own), *reversed(self._files)):
-            below = name[start:]
-            for pattern in reversed(patterns):
-                if _names(pattern, below):
-                    return not pattern.include
+        if _last_match(self._include, name):
+            return True
+        for start, patterns in ((0, self._exclude), *reversed(self._files)):
+            match = _last_match(patterns, name[start:])
+            if match is not None:
+                return False if match else None
         return None
 
 
@@ -66,6 +68,11 @@ def _compile(lines: Iterable[str], source: str) -> "list[RegexPattern]":
     except GitIgnorePatternError as error:
         raise BadPattern(f"A pattern in {source} means nothing ({error}): write it as in a .gitignore.") from error
     return [pattern for pattern in spec.patterns if pattern.include is not None]
+
+
+def _last_match(patterns: "Sequence[RegexPattern]", path: str) -> bool | None:
+    """Return what the last pattern that matches says: False when it begins with "!"; None when there is none."""
+    return next((pattern.include for pattern in reversed(patterns) if _names(pattern, path)), None)
 
 
 def _names(pattern: "RegexPattern", path: str) -> bool:
