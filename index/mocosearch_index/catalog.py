@@ -124,13 +124,14 @@ class Catalog:
 
     def select(self, where: PhotoFilter) -> Int64 | None:
         """Return the ids of the indexed photos that pass `where`, ascending; None when all of them pass."""
-        conditions, values = _conditions(where)
+        conditions = _conditions(where)
         if not conditions and not where.exclude:
             return None
-        # The plus keeps SQLite from going by the state, which nearly all photos share.
-        state = "+state = 'indexed'" if conditions else "state = 'indexed'"
-        statement = f"SELECT id FROM photo WHERE {' AND '.join([state, *conditions])}"
-        ids = np.fromiter((photo_id for (photo_id,) in self._all(statement, values)), np.int64)
+        # Each condition has an index; SQLite would use that of one and look in the table for the others.
+        (condition, values), *others = conditions or [("state = 'indexed'", ())]
+        ids = self._ids(f"+state = 'indexed' AND {condition}", values)
+        for condition, values in others:
+            ids = np.intersect1d(ids, self._ids(condition, values), assume_unique=True)
         return np.setdiff1d(ids, np.fromiter(where.exclude, np.int64), assume_unique=True)
 
     def counts(self) -> dict[str, int]:
@@ -232,6 +233,9 @@ class Catalog:
                 if self._file.connection.in_transaction:
                     self._file.connection.execute("COMMIT")
 
+    def _ids(self, condition: str, values: Sequence[Value]) -> Int64:
+        return np.array(self._all(f"SELECT id FROM photo WHERE {condition}", values), np.int64).ravel()
+
     def _row_of(self, photo_id: int) -> int:
         rows = self._all("SELECT row FROM photo WHERE id = ? AND row IS NOT NULL", (photo_id,))
         if not rows:
@@ -251,21 +255,14 @@ class Catalog:
             return self._file.connection.execute(statement, values).fetchall()
 
 
-def _conditions(where: PhotoFilter) -> tuple[list[str], list[Value]]:
-    """Return what SQLite has to look for, and the values in it; nothing of `exclude` and `min_score`."""
-    conditions: list[str] = []
-    values: list[Value] = []
-
-    def add(condition: str, *of: Value) -> None:
-        conditions.append(condition)
-        values.extend(of)
-
-    if where.folder:
-        add("path > ? AND path < ?", where.folder + b"/", where.folder + b"0")  # 0 comes after /
-    if where.taken_from is not None:
-        add("taken_at >= ?", where.taken_from)
-    if where.taken_until is not None:
-        add("taken_at <= ?", where.taken_until)
+def _conditions(where: PhotoFilter) -> list[tuple[str, Sequence[Value]]]:
+    """Return what SQLite has to look for, with the values in it; nothing of `exclude` and `min_score`."""
+    conditions: list[tuple[str, Sequence[Value]]] = []
+    if where.taken_from is not None or where.taken_until is not None:
+        # NULL, a date that is not known, is in no range; every date comes before a colon.
+        conditions.append(("taken_at BETWEEN ? AND ?", (where.taken_from or "", where.taken_until or ":")))
     if where.ids is not None:
-        add("id IN (SELECT value FROM json_each(?))", json.dumps(sorted(where.ids)))
-    return conditions, values
+        conditions.append(("id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(where.ids)),)))
+    if where.folder:
+        conditions.append(("path > ? AND path < ?", (where.folder + b"/", where.folder + b"0")))  # 0 comes after /
+    return conditions

@@ -40,7 +40,7 @@ CREATE TABLE photo (
 CREATE INDEX photo_state ON photo (state, reason);
 CREATE INDEX photo_changed ON photo (changed);
 CREATE INDEX photo_content ON photo (content_hash);
-CREATE INDEX photo_taken ON photo (taken_at);
+CREATE INDEX photo_taken ON photo (taken_at, state);
 """
 
 # Lists of columns, in the order of their checksums.
@@ -78,7 +78,7 @@ def _add_settings(connection: sqlite3.Connection) -> None:
     )
     connection.execute("DROP TABLE library_1")
     connection.execute("CREATE INDEX photo_content ON photo (content_hash)")
-    connection.execute("CREATE INDEX photo_taken ON photo (taken_at)")
+    connection.execute("CREATE INDEX photo_taken ON photo (taken_at, state)")
 
 
 MIGRATIONS: Mapping[int, Migration] = {1: _add_settings}  # from version N to N + 1, for every N below VERSION

@@ -19,7 +19,7 @@ ENCODER = EncoderIdentity("0123456789abcdef", DIM, "a network made of dice")
 
 def vector(path: bytes, version: int = 0) -> Float32:
     """Return the unit vector of this content."""
-    numbers = np.random.default_rng(zlib.crc32(path, version)).standard_normal(DIM)
+    numbers = np.random.default_rng(zlib.crc32(b"%d of %s" % (version, path))).standard_normal(DIM)
     return (numbers / np.linalg.norm(numbers)).astype(np.float32)
 
 

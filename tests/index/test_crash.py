@@ -1,7 +1,9 @@
 """A killed writer, and lost power as a file cut back to an earlier length: what was committed is there."""
 
+import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -9,55 +11,54 @@ from pathlib import Path
 
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo
+from killed_writer import do, stored_after
 
+from mocosearch_index.compaction import start_generation
 from mocosearch_index.errors import DamagedIndex
 from mocosearch_index.image_index import ImageIndex
 
-WRITER = Path(__file__).with_name("generated_photos.py")
+WRITER = Path(__file__).with_name("killed_writer.py")
 VECTORS = "vectors-000001.f16"
 
 
-def kill_a_writer(folder: Path, first: int, size: int, after: float, commits: int) -> int:
-    """Start a writer, kill it `after` seconds after its `commits`-th commit; return the last it spoke of."""
-    command = [sys.executable, str(WRITER), str(folder), str(first), str(size)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as writer:
-        assert writer.stdout is not None
-        for _ in range(commits):
-            last = int(writer.stdout.readline())
-        time.sleep(after)
-        writer.kill()
-        rest = writer.stdout.read().split()
-    return int(rest[-1]) if rest else last
+def kill(writer: subprocess.Popen[str], after: float, steps: int) -> int:
+    """Let `writer` start a process, kill it `after` seconds after its `steps`-th step; return the last it told."""
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    writer.stdin.write("go\n")
+    writer.stdin.flush()
+    process = int(writer.stdout.readline())
+    said = [int(writer.stdout.readline()) for _ in range(steps)]
+    time.sleep(after)
+    os.kill(process, signal.SIGKILL)
+    said += [int(line) for line in iter(writer.stdout.readline, "end\n")]
+    return said[-1]
 
 
-def test_a_writer_killed_at_any_moment_loses_at_most_the_commit_it_was_in(folder: Path) -> None:
+def test_a_writer_killed_fifty_times_loses_at_most_the_step_it_was_in(folder: Path) -> None:
     with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER):
         pass
     moments = random.Random(1)
-    first, size, stored = 0, 40, 0
-    for _ in range(8):
-        last = kill_a_writer(folder, first, size, after=moments.uniform(0, 0.03), commits=moments.randint(1, 3))
-        with ImageIndex.open(folder) as reader:
-            stored = reader.counts()["indexed"]
-            assert reader.verify() == []
-        with ImageIndex.open(folder, writable=True) as index:
-            assert index.counts()["indexed"] == stored
-            assert index.verify() == []
-        # It was killed before, in or after the commit behind the last one it spoke of; never between photos.
-        assert stored in (size * (last + 1), size * (last + 2))
-        first = stored // size
-    versions = {photo.stamp.path: 0 for number in range(first) for photo in batch(number, size)}
+    command = [sys.executable, str(WRITER), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        for _ in range(50):
+            last = kill(writer, after=moments.uniform(0, 0.02), steps=moments.randint(1, 4))
+            with ImageIndex.open(folder) as reader:
+                step = reader.change
+                # It was killed before, in or after the step behind the last one it spoke of.
+                assert step in (last, last + 1)
+                assert reader.verify() == []
+                assert_stored(reader, stored_after(step))
+        assert writer.stdin is not None
+        writer.stdin.close()
     with ImageIndex.open(folder, writable=True) as index:
-        assert_stored(index, versions)
-
-
-def test_the_lock_of_a_killed_writer_is_free(folder: Path) -> None:
-    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER):
-        pass
-    kill_a_writer(folder, 0, 5, after=0, commits=1)
-    with ImageIndex.open(folder, writable=True) as index:
-        index.commit([photo(b"after.jpg")])
+        assert index.change == step
         assert index.verify() == []
+        assert_stored(index, stored_after(step))
+        assert len(list(folder.glob("vectors-*"))) == 1
+        assert not list(folder.glob(".*"))
+        do(index, step + 1)
+        assert_stored(index, stored_after(step + 1))
 
 
 @pytest.fixture
@@ -95,6 +96,35 @@ def test_power_lost_while_the_log_was_written_leaves_a_whole_number_of_commits(h
             index.commit([photo(b"later.jpg", version=length)])
             assert_stored(index, versions_after(commits) | {b"later.jpg": length})
         shutil.copy(history[-1].parent / "after-0" / "catalog.sqlite", last)
+
+
+def test_power_lost_while_a_compaction_was_written_leaves_the_one_generation_or_the_other(
+    folder: Path, index: ImageIndex, tmp_path: Path
+) -> None:
+    for step in (1, 2, 3):
+        do(index, step)
+    files = index._open.files
+    log = folder / "catalog.sqlite-wal"
+    before = log.stat().st_size
+    start_generation(folder, files.catalog, files.vectors)  # all of it but removing what is old
+    whole = log.read_bytes()
+    generations = set()
+    for length in [*random.Random(3).sample(range(before, len(whole)), 30), before, len(whole)]:
+        copy = tmp_path / "copy"
+        shutil.copytree(folder, copy, ignore=shutil.ignore_patterns("*-shm", "lock"))
+        (copy / log.name).write_bytes(whole[:length])
+        with ImageIndex.open(copy) as reader:
+            assert_stored(reader, stored_after(3))
+        with ImageIndex.open(copy, writable=True) as again:
+            [vectors] = copy.glob("vectors-*")
+            generations.add(vectors.name)
+            assert again.counts()["missing"] == (18 if vectors.name == VECTORS else 0)
+            assert_stored(again, stored_after(3))
+            assert again.verify() == []
+            again.compact()
+            assert_stored(again, stored_after(4))
+        shutil.rmtree(copy)
+    assert generations == {"vectors-000001.f16", "vectors-000002.f16"}
 
 
 def test_a_torn_end_of_the_vector_file_is_cut_off(history: list[Path]) -> None:
