@@ -101,5 +101,9 @@ class BadCrop(MocosearchError):
     """The part of a picture to search with is empty or lies outside of it."""
 
 
+class BadSettings(MocosearchError):
+    """A choice about a library that its vectors do not allow."""
+
+
 class BadPattern(MocosearchError):
     """A pattern of files to leave out or to take in that means nothing."""

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Self
 
 from PIL import Image
 
-from mocosearch.errors import BadCheckpoint, NoEncoder, NoPhotos, PhotoGone
+from mocosearch.errors import BadCheckpoint, BadSettings, NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
-from mocosearch.images.decode import decode, read_file
+from mocosearch.images.decode import TIME_CAP, decode, read_file
+from mocosearch.images.ignore import IgnoreRules
 from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
 from mocosearch.library_status import LibraryStatus, library_status
@@ -25,7 +26,7 @@ from mocosearch_index.atomic import remove_partials
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import is_reachable, shown
-from mocosearch_index.records import CompactReport, EncoderIdentity, Float32, Photo, PhotoFilter, Problem
+from mocosearch_index.records import CompactReport, EncoderIdentity, Float32, IndexSettings, Photo, PhotoFilter, Problem
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
     from mocosearch.encoders import Encoder
@@ -34,6 +35,7 @@ __all__ = ["Hit", "Library", "LibraryStatus", "Progress", "UpdateReport"]
 
 _ENCODER = "encoder"
 _ALL = PhotoFilter()
+_UNCHOSEN = IndexSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +61,16 @@ class Library:
         self._fresh = False  # made just now: an update that fails before anything is in it takes it back
 
     @classmethod
-    def create(cls, root: Path, encoder: "Encoder", index_dir: Path | None = None) -> Self:
+    def create(
+        cls,
+        root: Path,
+        encoder: "Encoder",
+        index_dir: Path | None = None,
+        settings: IndexSettings = _UNCHOSEN,
+    ) -> Self:
         """Make a library without photos in `root`/.mocosearch or in `index_dir`, with a copy of the encoder.
 
-        IndexExists, before anything is made, when the folder is kept for something else.
+        IndexExists, before anything is made, when the folder is kept for something else; BadPattern, BadSettings.
         """
         folder = root / FOLDER if index_dir is None else index_dir
         _check_place(folder, root)
@@ -74,6 +82,7 @@ class Library:
         library._fresh = True
         try:
             library.keep_encoder(encoder)
+            library.choose(settings)
         except BaseException:
             library._discard()
             raise
@@ -98,22 +107,42 @@ class Library:
         encoder: str | None = None,
         index_dir: Path | None = None,
         load: Callable[[str | Path], "Encoder"] = _load,
+        choose: Callable[[IndexSettings], IndexSettings] = lambda settings: settings,
     ) -> tuple[Self, str]:
         """Open the library of `root` for writing or make one; also tell, in words, why it has this encoder.
 
-        `encoder`: anything `load` takes; None: the one in the index, else the one trained last.
-        NoPhotos, NoEncoder, EncoderMismatch.
+        `encoder`: anything `load` takes; None: the one in the index, else the one trained last. `choose` is given the
+        library's settings and returns those that it has from now on. NoPhotos, NoEncoder, EncoderMismatch, BadPattern,
+        BadSettings.
         """
         if has_index(root, index_dir):
-            library = cls.open(root, index_dir, writable=True)
-            if encoder is not None:
-                library._keep_or_close(encoder, load)
-            return library, "recorded in the index"
-        if next(find_photos(root), None) is None:  # said before an encoder is asked for
+            return cls._reopen(root, encoder, index_dir, load, choose), "recorded in the index"
+        settings = choose(IndexSettings())
+        rules = IgnoreRules(settings.include, settings.exclude)
+        if next(find_photos(root, rules=rules), None) is None:  # said before an encoder is asked for
             raise no_photos(root)
         if encoder is not None:
-            return cls.create(root, load(encoder), index_dir), "as named"
-        return cls.create(root, load(encoder_trained_last()), index_dir), "trained last"
+            return cls.create(root, load(encoder), index_dir, settings), "as named"
+        return cls.create(root, load(encoder_trained_last()), index_dir, settings), "trained last"
+
+    @classmethod
+    def _reopen(
+        cls,
+        root: Path,
+        encoder: str | None,
+        index_dir: Path | None,
+        load: Callable[[str | Path], "Encoder"],
+        choose: Callable[[IndexSettings], IndexSettings],
+    ) -> Self:
+        library = cls.open(root, index_dir, writable=True)
+        try:
+            if encoder is not None:
+                library.keep_encoder(load(encoder))
+            library.choose(choose(library.index.settings))
+        except BaseException:
+            library.close()
+            raise
+        return library
 
     @property
     def root(self) -> Path:
@@ -154,12 +183,14 @@ class Library:
             remove_partials(folder)
             encoder.save(folder)
 
-    def _keep_or_close(self, encoder: str, load: Callable[[str | Path], "Encoder"]) -> None:
-        try:
-            self.keep_encoder(load(encoder))
-        except BaseException:
-            self.close()
-            raise
+    def choose(self, settings: IndexSettings) -> None:
+        """Keep what a person chose; it counts from the next update on. BadPattern, BadSettings."""
+        IgnoreRules(settings.include, settings.exclude)
+        dim, most = settings.search.dim, self.index.encoder.dim
+        if dim is not None and not 1 <= dim <= most:
+            raise BadSettings(f"Vectors of this encoder have {most} numbers: name a --dim from 1 to {most}, not {dim}.")
+        if settings != self.index.settings:
+            self.index.set_settings(settings)
 
     def _discard(self) -> None:
         """Close a library that was made just now and remove it; `create` saw to it that nothing else was there."""
@@ -242,16 +273,18 @@ class Library:
         stop: Callable[[], bool] | None = None,
         *,
         prune: bool = False,
+        time_cap: float = TIME_CAP,
     ) -> UpdateReport:
         """Bring the index up to date with the folder: embed what is new or changed, note what is gone.
 
         Commits every few seconds, and before it ends for `stop()` or KeyboardInterrupt. When all photos are gone,
-        or very many at once, they are kept unless `prune`. NoPhotos, DiskFull (all that was committed is kept). A
-        library made just now is taken back when it fails with no photo in it, so that no encoder is bound to it.
+        or very many at once, they are kept unless `prune`. `time_cap`: seconds to decode one photo. NoPhotos,
+        DiskFull (all that was committed is kept). A library made just now is taken back when it fails with no photo
+        in it, so that no encoder is bound to it.
         """
         fresh, self._fresh = self._fresh, False
         try:
-            return run_update(self.index, lambda: self.encoder, progress, stop, prune=prune)
+            return run_update(self.index, lambda: self.encoder, progress, stop, prune=prune, time_cap=time_cap)
         except MocosearchError:
             if fresh and not self.index.counts()["indexed"]:
                 self._discard()
@@ -275,9 +308,10 @@ class Library:
 
     def compact(self) -> CompactReport:
         """Forget photos that are gone, and give back the space of what is not used any more; DamagedIndex, DiskFull."""
+        before = self.index.size_on_disk()
         report = self.index.compact()
         self.index.save_search_file()
-        return report
+        return replace(report, bytes_freed=max(0, before - self.index.size_on_disk()))  # with the search file again
 
     def _damaged_encoder(self, error: MocosearchError, repair: bool) -> Problem:
         own = self.index.encoder

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from mocosearch import scan
 from mocosearch.errors import NoPhotos
-from mocosearch.images.decode import decoder_capabilities
+from mocosearch.images.decode import TIME_CAP, decoder_capabilities
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.scan import Found
 from mocosearch.update_work import Progress, Work
@@ -45,6 +45,7 @@ def run_update(
     stop: Callable[[], bool] | None,
     *,
     prune: bool,
+    time_cap: float = TIME_CAP,
 ) -> UpdateReport:
     """Do one update; see `Library.update`. `encoder` is called only when there is something to embed."""
     progress = progress or (lambda _: None)
@@ -52,9 +53,8 @@ def run_update(
     with scan.many_records():
         found = scan.look(index.root, rules, lambda count: progress(Progress("walking", count, None)))
         known = index.known()
-        changes = scan.compare(found, known, decoder=decoder_capabilities())
-    before = index.change
-    work = Work(index, progress, stop or (lambda: False))
+        changes = scan.compare(found, known, decoder=decoder_capabilities(time_cap))
+    work = Work(index, progress, stop or (lambda: False), time_cap)
     to_embed = work.reuse(changes.to_read, known, found) if known else changes.to_read
     losses = _Losses([], 0, 0) if work.stopped else _losses(index, changes.gone, known, found, work, prune=prune)
     if losses.missing or changes.returned:
@@ -63,8 +63,7 @@ def run_update(
         work.embed(to_embed, encoder())
     if not known and not work.embedded and not work.stopped:
         raise no_photos(index.root, work.skipped)
-    if index.change != before:
-        progress(Progress("saving", 0, None))
+    progress(Progress("saving", 0, None))
     index.save_search_file()
     return UpdateReport(
         found=len(found.files),

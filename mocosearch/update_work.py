@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
-from mocosearch.images.decode import Undecodable, decoder_capabilities
+from mocosearch.images.decode import TIME_CAP, Undecodable, decoder_capabilities
 from mocosearch.reuse import Moved, SameContent, recognize
 from mocosearch.scan import Found
 from mocosearch_index.image_index import ImageIndex
@@ -42,6 +42,7 @@ class Work:
     index: ImageIndex
     progress: Callable[[Progress], None]
     stop: Callable[[], bool]
+    time_cap: float = TIME_CAP  # seconds to decode one photo
     embedded: int = 0
     moved: int = 0
     copied: int = 0
@@ -75,7 +76,10 @@ class Work:
 
         root = self.index.root.absolute()
         photos = ((stamp, root / os.fsdecode(stamp.path)) for stamp in stamps)
-        with closing(embed_photos(photos, encoder)) as results, self._committing():
+        with (
+            closing(embed_photos(photos, encoder, expected=len(stamps), time_cap=self.time_cap)) as results,
+            self._committing(),
+        ):
             for done, (stamp, result) in enumerate(results, 1):
                 self.add(stamp, result)
                 self._step(Progress("embedding", done, len(stamps), len(self.skipped)))
@@ -114,7 +118,7 @@ class Work:
             self.copied += 1
 
     def _skip(self, stamp: FileStamp, reason: str, detail: str) -> None:
-        skip = SkippedPhoto(stamp, reason, detail, decoder_capabilities())
+        skip = SkippedPhoto(stamp, reason, detail, decoder_capabilities(self.time_cap))
         self._skips.append(skip)
         self.skipped.append(skip)
 
