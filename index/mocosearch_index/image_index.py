@@ -219,7 +219,7 @@ class ImageIndex:
         """
         self._require_writer()
         before = self.size_on_disk()
-        self._open.files.search.drop_file()
+        self._open.files.search.remove_file()
         forgotten, dropped = start_generation(self.folder, self._open.files.catalog, self._open.files.vectors)
         if forgotten or dropped:
             self._open.reopen()

@@ -80,6 +80,10 @@ class SearchCache:
         footer = self._saved(self._catalog.library().change)
         if self._structure is None and footer is not None and footer.level != "exact":
             self._current(footer.change)
+        self.remove_file()
+
+    def remove_file(self) -> None:
+        """Remove the file, and keep nothing of it."""
         with disk_errors_named(self.path.parent):
             if self.path.exists():
                 self.path.unlink()

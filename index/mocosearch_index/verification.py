@@ -49,7 +49,7 @@ def inspect(files: OpenFiles) -> list[Damage]:
 
 def mend(files: OpenFiles, found: list[Damage]) -> None:
     """Do what can be done about what `inspect` found; only for the one writer."""
-    files.search.drop_file()
+    files.search.remove_file()
     try:
         if any(damage.kind == "structure" for damage in found):
             files.catalog.mend_structure()

@@ -41,15 +41,20 @@ def batch(number: int, size: int) -> list[EmbeddedPhoto]:
 
 def assert_stored(index: ImageIndex, versions: dict[bytes, int]) -> None:
     """Check that the index holds and finds exactly the photos in `versions`."""
+    assert_contents(index, {path: (path, version) for path, version in versions.items()})
+
+
+def assert_contents(index: ImageIndex, contents: dict[bytes, tuple[bytes, int]]) -> None:
+    """Check that the index holds and finds exactly these photos: by path, the first path and version of its content."""
     photos = {found.path: found for found in index.photos("indexed")}
-    assert photos.keys() == versions.keys()
-    if not versions:
+    assert photos.keys() == contents.keys()
+    if not contents:
         return
-    wanted = np.stack([vector(path, versions[path]) for path in photos])
+    wanted = np.stack([vector(*contents[path]) for path in photos])
     assert np.abs(index.vectors([found.id for found in photos.values()]) - wanted).max() < 1e-3
-    nearest = [hits[0] for hits in index.search(wanted, 1)]
-    assert [photo_id for photo_id, _ in nearest] == [found.id for found in photos.values()]
-    assert all(score > 0.998 for _, score in nearest)
+    nearest = [index.photo(hits[0][0]).path for hits in index.search(wanted, 1)]
+    assert [contents[path] for path in nearest] == [contents[path] for path in photos]
+    assert all(hits[0][1] > 0.998 for hits in index.search(wanted, 1))
 
 
 def main(folder: Path, first: int, size: int) -> None:

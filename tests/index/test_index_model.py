@@ -2,27 +2,53 @@
 
 import shutil
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from generated_photos import ENCODER, assert_stored, broken, photo
-from hypothesis import settings
+import hypothesis
+from generated_photos import ENCODER, assert_contents, broken, photo
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import EmbeddedPhoto, FileStamp, IndexSettings, SearchSettings
 
-PATHS = st.sampled_from([b"a.jpg", b"b/c.jpg", b"\xff\xfe.jpg", b"new\nline.jpg", b"x" * 255, "ä😀.jpg".encode()])
+PATHS = [b"a.jpg", b"b/c.jpg", b"\xff\xfe.jpg", b"new\nline.jpg", b"x" * 255, "ä😀.jpg".encode()]
+Content = tuple[bytes, int] | None  # a name and a version, None: cannot be read
+CONTENTS = st.one_of(st.none(), st.tuples(st.sampled_from([b"cat", b"dog"]), st.integers(0, 3)))
+SETTINGS = st.builds(
+    IndexSettings,
+    search=st.builds(SearchSettings, level=st.sampled_from([None, "exact"])),
+    exclude=st.lists(st.text(max_size=5), max_size=2).map(tuple),
+)
+
+
+@dataclass
+class File:
+    """What the model knows of a path."""
+
+    id: int
+    content: Content
+    missing: bool = False
+
+
+def stamp(path: bytes, content: Content) -> FileStamp:
+    made_from = broken(path) if content is None else photo(*content)
+    return made_from.stamp._replace(path=path)
+
+
+def embedded(path: bytes, name: bytes, version: int) -> EmbeddedPhoto:
+    return replace(photo(name, version), stamp=stamp(path, (name, version)))
 
 
 class Library(RuleBasedStateMachine):
-    """The model: for each path its state and the version of its content."""
+    """The model: every path that is known, with its content, and the settings."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.model: dict[bytes, tuple[str, int]] = {}
-        self.before_missing: dict[bytes, str] = {}
-        self.ids: dict[bytes, int] = {}
-        self.version = 0
+        self.model: dict[bytes, File] = {}
+        self.settings = IndexSettings()
+        self.last_id = 0
 
     @initialize()
     def make(self) -> None:
@@ -36,34 +62,65 @@ class Library(RuleBasedStateMachine):
         self.reader.close()
         shutil.rmtree(self.root)
 
-    @rule(found=st.sets(PATHS, max_size=4), unreadable=st.sets(PATHS, max_size=2))
-    def files_are_new_or_changed(self, found: set[bytes], unreadable: set[bytes]) -> None:
-        self.version += 1
-        found -= unreadable
+    @rule(found=st.dictionaries(st.sampled_from(PATHS), CONTENTS))
+    def the_folder_is_scanned(self, found: dict[bytes, Content]) -> None:
+        """Whatever is there now, one commit makes it known: as an update of a library would."""
+        changed = {
+            path for path, content in found.items() if path in self.model and self.model[path].content != content
+        }
+        gone = {path for path, file in self.model.items() if path not in found and not file.missing}
+        moved = self._moves(found)
+        gone -= moved.keys()
+        back = {path for path in found if path in self.model and self.model[path].missing} - changed
+        new = found.keys() - self.model.keys() - set(moved.values())
+        read = sorted(changed | new)
         self.index.commit(
-            [photo(path, self.version) for path in sorted(found)],
-            [broken(path, self.version) for path in sorted(unreadable)],
+            [embedded(path, *content) for path in read if (content := found[path]) is not None],
+            [broken(path) for path in read if found[path] is None],
+            missing=[self.model[path].id for path in gone],
+            returned=[self.model[path].id for path in back],
+            moved=[(self.model[old].id, stamp(path, found[path])) for old, path in moved.items()],
         )
-        self.model |= dict.fromkeys(found, ("indexed", self.version))
-        self.model |= dict.fromkeys(unreadable, ("skipped", self.version))
+        for path in gone:
+            self.model[path].missing = True
+        for old, path in moved.items():
+            self.model[path] = self.model.pop(old)
+        known = self.index.known()
+        for path in new:
+            assert known[path].id > self.last_id  # ids are never used again
+            self.model[path] = File(known[path].id, found[path])
+        for path, content in found.items():
+            self.model[path] = File(self.model[path].id, content)
+        self.last_id = max([self.last_id, *(file.id for file in self.model.values())])
 
-    @precondition(lambda self: any(state != "missing" for state, _ in self.model.values()))
-    @rule(data=st.data())
-    def files_vanish(self, data: st.DataObject) -> None:
-        there = sorted(path for path, (state, _) in self.model.items() if state != "missing")
-        for path in data.draw(st.sets(st.sampled_from(there), min_size=1)):
-            state, version = self.model[path]
-            self.before_missing[path] = state
-            self.model[path] = "missing", version
-            self.index.commit(missing=[self.index.known()[path].id])
+    def _moves(self, found: dict[bytes, Content]) -> dict[bytes, bytes]:
+        """Return the new path of each photo that is not where it was while a new file has its content."""
+        new = [path for path in sorted(found) if path not in self.model and found[path] is not None]
+        moves: dict[bytes, bytes] = {}
+        for old, file in self.model.items():
+            places = [path for path in new if found[path] == file.content and path not in moves.values()]
+            if old not in found and places:
+                moves[old] = places[0]
+        return moves
 
-    @precondition(lambda self: any(state == "missing" for state, _ in self.model.values()))
-    @rule(data=st.data())
-    def a_file_returns_unchanged(self, data: st.DataObject) -> None:
-        gone = sorted(path for path, (state, _) in self.model.items() if state == "missing")
-        path = data.draw(st.sampled_from(gone))
-        self.model[path] = self.before_missing[path], self.model[path][1]
-        self.index.commit(returned=[self.index.known()[path].id])
+    @rule(path=st.sampled_from(PATHS))
+    def a_file_is_touched(self, path: bytes) -> None:
+        if path in self.model and self.model[path].content is not None:
+            self.index.commit(moved=[(self.model[path].id, FileStamp(path, 7, 8))])
+            self.index.commit(moved=[(self.model[path].id, stamp(path, self.model[path].content))])
+            self.model[path].missing = False
+
+    @rule()
+    def the_index_is_compacted(self) -> None:
+        forgotten = [path for path, file in self.model.items() if file.missing]
+        assert self.index.compact().forgotten == len(forgotten)
+        for path in forgotten:
+            del self.model[path]
+
+    @rule(settings=SETTINGS)
+    def settings_are_chosen(self, settings: IndexSettings) -> None:
+        self.index.set_settings(settings)
+        self.settings = settings
 
     @rule()
     def the_search_file_is_written(self) -> None:
@@ -74,30 +131,36 @@ class Library(RuleBasedStateMachine):
         self.index.close()
         self.index = ImageIndex.open(self.folder, writable=True)
 
+    @rule()
+    def the_reader_is_closed_and_opened_again(self) -> None:
+        self.reader.close()
+        self.reader = ImageIndex.open(self.folder)
+
     @invariant()
     def everybody_sees_the_model(self) -> None:
         if not hasattr(self, "index"):
             return
         self.reader.refresh()
-        wanted = {path: version for path, (state, version) in self.model.items() if state == "indexed"}
+        contents = {path: file.content for path, file in self.model.items() if not file.missing and file.content}
+        states = {
+            path: (file.id, "missing" if file.missing else "indexed" if file.content else "skipped")
+            for path, file in self.model.items()
+        }
         for index in (self.index, self.reader):
-            assert_stored(index, wanted)
-            states = {found.path: found.state for found in index.photos()}
-            assert states == {path: state for path, (state, _) in self.model.items()}
+            assert_contents(index, contents)
+            assert {found.path: (found.id, found.state) for found in index.photos()} == states
+            assert {path: file.stamp for path, file in index.known().items()} == {
+                path: stamp(path, file.content) for path, file in self.model.items()
+            }
+            assert index.settings == self.settings
+            assert index.verify() == []
 
     @invariant()
-    def ids_stay_with_their_path(self) -> None:
-        if not hasattr(self, "index"):
-            return
-        known = {path: file.id for path, file in self.index.known().items()}
-        assert known.items() >= self.ids.items()
-        self.ids = known
-
-    @invariant()
-    def verify_is_content(self) -> None:
-        if hasattr(self, "index"):
-            assert self.index.verify() == []
+    def content_is_found_wherever_it_is(self) -> None:
+        for content in {file.content for file in self.model.values() if file.content}:
+            places = {path for path, file in self.model.items() if file.content == content}
+            assert {found.path for found in self.reader.with_content(photo(*content).content_hash)} == places
 
 
 TestLibrary = Library.TestCase
-TestLibrary.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+TestLibrary.settings = hypothesis.settings(max_examples=30, stateful_step_count=20, deadline=None)
