@@ -10,30 +10,30 @@ from typing import TYPE_CHECKING, Self
 
 from PIL import Image
 
-from mocosearch.errors import BadCheckpoint, BadSettings, NoEncoder, NoPhotos, PhotoGone
+from mocosearch import own_encoder
+from mocosearch.errors import BadSettings, NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
 from mocosearch.images.decode import TIME_CAP, decode, read_file
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
 from mocosearch.library_status import LibraryStatus, library_status
+from mocosearch.own_encoder import OwnEncoder, identity_of
 from mocosearch.queries import Crop, Example, direction
 from mocosearch.recognize import is_unchanged, path_of, photo_of
 from mocosearch.update import UpdateReport, no_photos, run_update
 from mocosearch.update_work import Progress
-from mocosearch.user_folders import current_fingerprint, encoder_trained_last
-from mocosearch_index.atomic import remove_partials
+from mocosearch.user_folders import encoder_trained_last
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import is_reachable, shown
-from mocosearch_index.records import CompactReport, EncoderIdentity, Float32, IndexSettings, Photo, PhotoFilter, Problem
+from mocosearch_index.records import CompactReport, Float32, IndexSettings, Photo, PhotoFilter, Problem
 
 if TYPE_CHECKING:  # torch is loaded only when a picture is embedded
     from mocosearch.encoders import Encoder
 
 __all__ = ["Hit", "Library", "LibraryStatus", "Progress", "UpdateReport"]
 
-_ENCODER = "encoder"
 _ALL = PhotoFilter()
 _UNCHOSEN = IndexSettings()
 
@@ -46,18 +46,13 @@ class Hit:
     score: float
 
 
-def _load(encoder: str | Path) -> "Encoder":
-    from mocosearch.encoders import load_encoder
-
-    return load_encoder(encoder)
-
-
 class Library:
     """An open library. Searching is safe from many threads."""
 
     def __init__(self, index: ImageIndex) -> None:
         """Use `create` or `open`."""
         self.index = index
+        self._own_encoder = OwnEncoder(index)
         self._fresh = False  # made just now: an update that fails before anything is in it takes it back
 
     @classmethod
@@ -75,7 +70,7 @@ class Library:
         folder = root / FOLDER if index_dir is None else index_dir
         _check_place(folder, root)
         try:
-            library = cls(ImageIndex.create(folder, root=root, encoder=_identity(encoder)))
+            library = cls(ImageIndex.create(folder, root=root, encoder=identity_of(encoder)))
         except NotWritable as error:
             remedy = "change its permissions, or put the index elsewhere with --index-dir."
             raise NotWritable(f"Cannot write to {shown(folder)}: {remedy}") from error
@@ -106,7 +101,7 @@ class Library:
         root: Path,
         encoder: str | None = None,
         index_dir: Path | None = None,
-        load: Callable[[str | Path], "Encoder"] = _load,
+        load: Callable[[str | Path], "Encoder"] = own_encoder.load,
         choose: Callable[[IndexSettings], IndexSettings] = lambda settings: settings,
     ) -> tuple[Self, str]:
         """Open the library of `root` for writing or make one; also tell, in words, why it has this encoder.
@@ -152,36 +147,26 @@ class Library:
     @cached_property
     def encoder(self) -> "Encoder":
         """The library's own copy of its encoder; NoEncoder, EncoderMismatch."""
-        folder, own = self.index.folder / _ENCODER, self.index.encoder
-        try:
-            encoder = _load(folder)
-        except (NoEncoder, BadCheckpoint) as error:
-            raise NoEncoder(
-                f"The copy of the encoder in {shown(folder)} is missing or damaged: index {shown(self.root)} again "
-                f"with --encoder E, naming {own.fingerprint} ({own.description})."
-            ) from error
-        self.check_encoder(encoder)
-        return encoder
-
-    def check_encoder(self, encoder: "Encoder") -> None:
-        """Raise EncoderMismatch unless `encoder` made the vectors of this library."""
-        own = self.index.encoder
-        if encoder.fingerprint != own.fingerprint:
-            raise EncoderMismatch(
-                f"The index in {shown(self.index.folder)} was made with encoder {own.fingerprint} "
-                f"({own.description}), not with {encoder.fingerprint} ({_identity(encoder).description}): "
-                "leave out --encoder, or delete that folder and index again."
-            )
+        return self._own_encoder.load()
 
     def keep_encoder(self, encoder: "Encoder") -> None:
         """Put a copy of the encoder into the library, unless a whole one is there; EncoderMismatch."""
-        self.check_encoder(encoder)
-        folder = self.index.folder / _ENCODER
+        self._own_encoder.check(encoder)
         try:
             _ = self.encoder
         except (NoEncoder, EncoderMismatch):
-            remove_partials(folder)
-            encoder.save(folder)
+            self._own_encoder.save(encoder)
+
+    def reopened(self) -> Self:
+        """Open this library for writing after it was closed; an encoder that was loaded need not be again.
+
+        NotAnIndex, IndexLocked.
+        """
+        library = type(self)(ImageIndex.open(self.index.folder, writable=True))
+        loaded: Encoder | None = vars(self).get("encoder")
+        if loaded is not None and loaded.fingerprint == library.index.encoder.fingerprint:
+            library.encoder = loaded
+        return library
 
     def choose(self, settings: IndexSettings) -> None:
         """Keep what a person chose; it counts from the next update on. BadPattern, BadSettings."""
@@ -195,8 +180,8 @@ class Library:
     def _discard(self) -> None:
         """Close a library that was made just now and remove it; `create` saw to it that nothing else was there."""
         with suppress(OSError):  # what ended it is to be told, not that its disk is gone
-            if (self.index.folder / _ENCODER).exists():
-                shutil.rmtree(self.index.folder / _ENCODER)
+            if self._own_encoder.folder.exists():
+                shutil.rmtree(self._own_encoder.folder)
             self.index.discard()
 
     def close(self) -> None:
@@ -296,15 +281,7 @@ class Library:
         Repair is for a library that is open for writing, and does what can be done. An encoder can be mended when it
         is also the one trained last.
         """
-        problems = self.index.verify(repair)
-        try:
-            encoder, own = _load(self.index.folder / _ENCODER), self.index.encoder
-            self.check_encoder(encoder)
-            if _identity(encoder) != own:  # the fingerprint says nothing of the words
-                raise BadCheckpoint(f"It says that it is {encoder.card.description}, not {own.description}.")
-        except (NoEncoder, BadCheckpoint, EncoderMismatch) as error:
-            problems.append(self._damaged_encoder(error, repair))
-        return problems
+        return [*self.index.verify(repair), *self._own_encoder.verify(repair)]
 
     def compact(self) -> CompactReport:
         """Forget photos that are gone, and give back the space of what is not used any more; DamagedIndex, DiskFull."""
@@ -313,26 +290,10 @@ class Library:
         self.index.save_search_file()
         return replace(report, bytes_freed=max(0, before - self.index.size_on_disk()))  # with the search file again
 
-    def _damaged_encoder(self, error: MocosearchError, repair: bool) -> Problem:
-        own = self.index.encoder
-        what = f"The copy of the encoder in {shown(self.index.folder / _ENCODER)} is damaged: {error}"
-        remedy = f"run `mocosearch index` with --encoder E, naming {own.fingerprint} ({own.description})."
-        if repair and current_fingerprint() == own.fingerprint:
-            with suppress(NoEncoder, BadCheckpoint):
-                encoder = _load(encoder_trained_last())
-                self.check_encoder(encoder)
-                encoder.save(self.index.folder / _ENCODER)
-                return Problem(what, "it was copied again from the encoder that was trained last.", repaired=True)
-        return Problem(what, remedy)
-
 
 def _check_place(folder: Path, root: Path) -> None:
     """Raise IndexExists when a new index in `folder` would mix with what is there: photos, a run, an encoder."""
-    foreign = next((name for name in ("run.json", _ENCODER) if (folder / name).exists()), None)
+    foreign = next((name for name in ("run.json", own_encoder.FOLDER) if (folder / name).exists()), None)
     if not is_index(folder) and (foreign or folder.resolve() == root.resolve()):
         what = f"'{foreign}', which is not of an index" if foreign else "the photos themselves"
         raise IndexExists(f"{shown(folder)} holds {what}: name a folder of its own with --index-dir.")
-
-
-def _identity(encoder: "Encoder") -> EncoderIdentity:
-    return EncoderIdentity(encoder.fingerprint, encoder.dim, encoder.card.description)

@@ -23,7 +23,7 @@ def _crop(text: str) -> "Crop":
         return Crop.parse(text)
     except ValueError as error:
         raise click.BadParameter(
-            f"{text!r} is no part of a picture: write x,y,w,h, as 10,20,300,200 or ...%"
+            f"{text!r} is no part of a picture: write x,y,w,h, as 10,20,300,200 or 25%,25%,50%,50%"
         ) from error
 
 
