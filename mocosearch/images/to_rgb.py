@@ -1,9 +1,11 @@
 """From any mode that Pillow decodes to upright 8-bit sRGB over white, reduced on the way."""
 
+from collections.abc import Iterator
 from functools import lru_cache
 from io import BytesIO
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image, ImageCms
 
 _UPRIGHT = {
@@ -17,6 +19,7 @@ _UPRIGHT = {
 }
 _PROFILE_MODES = {"RGB": "RGB", "GRAY": "L", "CMYK": "CMYK", "Lab": "LAB"}
 _TOPS = (1.0, 255.0, 4095.0, 65535.0)
+_PIXELS_OF_A_STRIP = 1 << 22
 
 
 def to_rgb(image: Image.Image, short_side: int | None, orientation: int) -> Image.Image:
@@ -47,11 +50,11 @@ def _with_smooth_values(image: Image.Image) -> Image.Image:
     """Replace modes whose values must not be averaged, or are not 8-bit: gives L, RGB, RGBA, CMYK or LAB."""
     if image.mode in ("I", "F") or image.mode.startswith("I;16"):
         return _gray_from_wide(image)
-    if image.has_transparency_data:
+    if image.has_transparency_data and image.mode != "RGBA":  # which would be copied
         return image.convert("RGBA")
     if image.mode == "1":
         return image.convert("L")
-    return image if image.mode in ("L", "RGB", "CMYK", "LAB") else image.convert("RGB")
+    return image if image.mode in ("L", "RGB", "RGBA", "CMYK", "LAB") else image.convert("RGB")
 
 
 def _gray_from_wide(image: Image.Image) -> Image.Image:
@@ -60,12 +63,23 @@ def _gray_from_wide(image: Image.Image) -> Image.Image:
     Microscopes and scanners store 12 bits in 16: white is the top of the smallest usual depth that holds all
     values (1.0 for floats; 8, 12, 16 bits), else the largest value.
     """
-    values = np.nan_to_num(np.asarray(image, dtype=np.float32), nan=0.0, posinf=0.0, neginf=0.0)
-    largest = float(values.max())
+    largest = max(float(values.max()) for _, values in _strips(image))
     tops = _TOPS if image.mode == "F" else _TOPS[1:]
     top = next((top for top in tops if largest <= top), largest)
-    values *= 255.0 / top
-    return Image.fromarray(np.clip(values + 0.5, 0, 255).astype(np.uint8))
+    gray = Image.new("L", image.size)
+    for row, values in _strips(image):
+        values *= 255.0 / top
+        gray.paste(Image.fromarray(np.clip(values + 0.5, 0, 255).astype(np.uint8)), (0, row))
+    return gray
+
+
+def _strips(image: Image.Image) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """Finite values of some rows at a time, with the first row: as floats a giant would be gigabytes."""
+    width, height = image.size
+    rows = max(1, _PIXELS_OF_A_STRIP // width)
+    for row in range(0, height, rows):
+        strip = np.array(image.crop((0, row, width, min(row + rows, height))), dtype=np.float32)
+        yield row, np.nan_to_num(strip, copy=False, nan=0.0, posinf=0.0, neginf=0.0)
 
 
 def _to_srgb(image: Image.Image, profile: bytes | None) -> Image.Image:

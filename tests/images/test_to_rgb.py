@@ -21,6 +21,14 @@ def test_values_beyond_16_bits_and_not_numbers_are_scaled_into_range() -> None:
     ]
 
 
+def test_a_wide_gray_picture_of_many_pixels_is_scaled_as_a_whole() -> None:
+    values = np.full((3000, 2000), 1000, np.uint16)
+    values[-1, -1] = 65535  # says that the others are not of 12 bits
+    gray = np.asarray(decode(file_of(Image.fromarray(values), "TIFF")).image)[..., 0]
+    assert (gray.flat[:-1] == round(1000 * 255 / 65535)).all()
+    assert gray[-1, -1] == 255
+
+
 def test_16_bit_color_keeps_its_colors() -> None:
     row = b"\0" + struct.pack(">3H", 0xDC00, 0x2800, 0x1E00) * 4
     assert decode(png_of(4, 4, 16, 2, row * 4)).image.getpixel((2, 2)) == (0xDC, 0x28, 0x1E)
