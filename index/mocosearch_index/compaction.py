@@ -3,6 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
+from mocosearch_index.atomic import disk_errors_named
 from mocosearch_index.catalog import Catalog
 from mocosearch_index.open_files import vector_path
 from mocosearch_index.vectors import Int64, VectorFile
@@ -20,7 +21,8 @@ def start_generation(folder: Path, catalog: Catalog, vectors: VectorFile) -> tup
         return 0, 0
     path = vector_path(folder, library.generation + 1)
     try:
-        _copy(vectors, rows, path, library.identity)
+        with disk_errors_named(folder):
+            _copy(vectors, rows, path, library.identity)
         with catalog.commit() as commit:
             return commit.compact(rows), dropped
     except BaseException:

@@ -23,7 +23,7 @@ from mocosearch_index.compaction import start_generation
 from mocosearch_index.current_files import CurrentFiles
 from mocosearch_index.errors import DiskFull, IndexExists
 from mocosearch_index.library_row import root_from_stored, root_to_store
-from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, vector_path
+from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, bytes_used, vector_path
 from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import (
     CompactReport,
@@ -218,7 +218,7 @@ class ImageIndex:
         DamagedIndex when something is damaged (nothing is changed then), DiskFull.
         """
         self._require_writer()
-        before = self.size_on_disk()
+        before = bytes_used(self.folder)
         self._open.files.search.remove_file()
         forgotten, dropped = start_generation(self.folder, self._open.files.catalog, self._open.files.vectors)
         if forgotten or dropped:
@@ -226,7 +226,7 @@ class ImageIndex:
             with disk_errors_named(self.folder):
                 self._open.files.remove_leftovers(self.folder)
         self._open.files.catalog.compact_file()
-        return CompactReport(forgotten, dropped, max(0, before - self.size_on_disk()))
+        return CompactReport(forgotten, dropped, max(0, before - bytes_used(self.folder)))
 
     # ---- reading
 

@@ -1,6 +1,7 @@
 """What is open while an index is: catalog, vectors, search structure, and the lock of the one writer."""
 
 import threading
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -21,6 +22,16 @@ FILES = (f"{CATALOG}*", *_OF_A_GENERATION, "lock")  # patterns of all that an in
 def vector_path(folder: Path, generation: int) -> Path:
     """Return where the vectors of a generation are."""
     return folder / f"vectors-{generation:06}.f16"
+
+
+def bytes_used(folder: Path) -> int:
+    """Return how many bytes the files of the index in `folder` have; caches of others are not counted."""
+    sizes = 0
+    for pattern in FILES:
+        for path in folder.glob(pattern):
+            with suppress(FileNotFoundError):  # SQLite removes files of its own
+                sizes += path.stat().st_size
+    return sizes
 
 
 class OpenFiles:

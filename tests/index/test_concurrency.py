@@ -1,14 +1,18 @@
 """One writer at a time; readers in threads and other processes see whole commits and pick up new ones."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import killed_writer
 import numpy as np
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo, vector
+from killed_writer import do
 
 from mocosearch_index.errors import IndexLocked
 from mocosearch_index.image_index import ImageIndex
@@ -61,6 +65,33 @@ def test_a_reader_follows_a_writer_of_another_process_commit_by_commit(folder: P
             assert paths == [photo.stamp.path for photo in batch(last, size)]
         writer.kill()
         assert changes == sorted(changes)
+
+
+def test_a_reader_is_right_while_another_process_changes_and_compacts_the_index(folder: Path) -> None:
+    with ImageIndex.create(folder, root=folder.parent, encoder=ENCODER) as index:
+        do(index, 1)
+    steady = b"1/1.jpg"  # no step changes it
+    command = [sys.executable, str(Path(killed_writer.__file__)), str(folder)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
+        process = int(writer.stdout.readline())
+        generations = set()
+        with ImageIndex.open(folder) as reader:
+            steady_id = reader.known()[steady].id
+            while len(generations) < 12:
+                writer.stdout.readline()
+                assert np.abs(reader.vectors([steady_id])[0] - vector(steady)).max() < 1e-3
+                [[(nearest, _)]] = reader.search(vector(steady)[None], 1)
+                assert nearest == steady_id
+                ids, _ = reader.all_vectors()
+                assert steady_id in ids
+                assert reader.verify() == []
+                generations.add(reader._open.library.generation)
+        os.kill(process, signal.SIGKILL)
+        writer.stdin.close()
 
 
 def test_without_refresh_a_search_stays_as_it_was(folder: Path, index: ImageIndex) -> None:

@@ -88,6 +88,28 @@ def test_no_space_for_the_search_file_costs_nothing_else(small_disk: Path) -> No
         assert_stored(index, {photo.stamp.path: 0 for photo in batch(0, 2000)})
 
 
+@pytest.mark.parametrize("leave", [0, 10_000, 30_000, 60_000])
+def test_no_space_to_compact_costs_nothing_else(small_disk: Path, leave: int) -> None:
+    with ImageIndex.create(small_disk / "index", root=small_disk, encoder=ENCODER) as index:
+        index.commit(batch(0, 400))
+        index.commit(missing=range(1, 101))
+        stored = {found.stamp.path: 0 for found in batch(0, 400)[100:]}
+        ballast = fill(small_disk, leave)
+        with pytest.raises(DiskFull, match="free some space"):
+            index.compact()
+        assert_stored(index, stored)
+        assert len(list(index.folder.glob("vectors-*"))) == 1
+        with ImageIndex.open(index.folder) as reader:
+            assert_stored(reader, stored)
+            assert reader.verify() == []
+        ballast.unlink()
+        index.commit([photo(b"new.jpg")], missing=[101])
+        index.compact()
+        del stored[b"0/100.jpg"]
+        assert_stored(index, stored | {b"new.jpg": 0})
+        assert index.verify() == []
+
+
 def test_no_space_for_a_new_index_leaves_none(small_disk: Path) -> None:
     fill(small_disk, 8192)
     with pytest.raises(DiskFull):
