@@ -375,6 +375,30 @@ def test_similar_photos_leave_out_the_photo_itself_and_what_is_gone(library: Lib
         library.search([99], k=1)
 
 
+def test_a_photo_is_known_again_by_its_content_and_seen_as_it_is_when_that_changed(
+    library: Library, root: Path, tmp_path: Path
+) -> None:
+    photo = library.index.photo_at(b"2.jpg")
+    assert photo is not None
+    assert library.example(root / "2.jpg") == photo.id
+    os.utime(root / "2.jpg", ns=(1, 1))
+    assert library.example(root / "2.jpg") == photo.id
+    stored = library.index.vectors([photo.id])[0]
+    for source in (shutil.copy(root / "2.jpg", tmp_path / "copy.jpg"), (root / "2.jpg").read_bytes()):
+        example = library.example(source)
+        assert isinstance(example, np.ndarray)
+        assert np.array_equal(example, stored)
+    shutil.copy(root / "3.jpg", root / "2.jpg")
+    assert library.search([library.example(root / "2.jpg")], k=1)[0].photo.path == b"3.jpg"
+    write_photo(root, b"2.jpg", 99)
+    assert isinstance(library.example(root / "2.jpg"), Image.Image)
+    (root / "2.jpg").unlink()  # as when its drive is off
+    assert library.example(root / "2.jpg") == photo.id
+    library.update()
+    with pytest.raises(NoPhotos, match="There is no file"):
+        library.example(root / "2.jpg")
+
+
 def test_the_status_says_what_is_there(library: Library, encoder: Encoder) -> None:
     status = library.status()
     assert (status.root, status.folder) == (library.root, library.root / ".mocosearch")

@@ -19,7 +19,7 @@ from mocosearch.library import Library
 from mocosearch.nets import build_backbone
 from mocosearch.user_folders import set_current_encoder
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import IndexSettings, SearchSettings
+from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, IndexSettings, SearchSettings
 
 SIZES = Preprocessing(36, 32, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 Type = Callable[..., tuple[str, str]]
@@ -125,6 +125,22 @@ def test_status_tells_how_it_is_searched_what_was_chosen_and_where_the_bytes_are
     assert status["size_on_disk"] == sum(parts.values())
 
 
+def test_status_tells_how_many_true_neighbors_an_approximate_search_finds(type_: Type, tmp_path: Path) -> None:
+    folder, rng = tmp_path / "many" / ".mocosearch", np.random.default_rng(0)
+    with ImageIndex.create(folder, root=folder.parent, encoder=EncoderIdentity("0" * 16, 16, "dice")) as index:
+        vectors = rng.normal(size=(5000, 16)).astype(np.float32)
+        photos = enumerate(vectors)
+        index.commit([EmbeddedPhoto(FileStamp(b"%d" % id_, 1, 1), b"", 1, 1, None, vector) for id_, vector in photos])
+        index.set_settings(IndexSettings(SearchSettings(level="ivf")))
+        index.save_search_file()
+    out, _ = type_("status", folder)
+    report = json.loads(type_("status", folder, "--json")[0])["search"]
+    assert "Settings --search ivf\n" in out
+    assert f"{report['cells_visited']} of {report['cells']} cells visited" in out
+    assert f"recall@10 {report['recall_at_10']:.3f} against exact search" in out
+    assert 0.98 <= report["recall_at_10"] <= 1
+
+
 def test_status_tells_of_an_encoder_that_was_trained_since(type_: Type, tmp_path: Path) -> None:
     newer = make_encoder(1)
     newer.save(tmp_path / "newer")
@@ -149,6 +165,19 @@ def test_verify_forgets_a_damaged_vector_and_the_next_update_embeds_it_again(typ
     with Library.open(root, writable=True) as library:
         assert library.update().embedded == 1
         assert library.verify() == []
+
+
+@pytest.mark.parametrize("keep", [1000, 30, 0])
+def test_verify_mends_an_index_whose_vector_file_was_cut_off(type_: Type, root: Path, keep: int) -> None:
+    [vectors] = (root / ".mocosearch").glob("vectors-*.f16")
+    os.truncate(vectors, keep)
+    problems = json.loads(type_("verify", "--json")[0])
+    assert problems
+    assert all(problem["repaired"] for problem in problems)
+    assert type_("verify")[0] == "All is as it was written.\n"
+    with Library.open(root, writable=True) as library:
+        assert library.update().embedded == 6
+        assert library.search([1], k=1)
 
 
 @pytest.mark.parametrize("damage", ["weights", "words", "gone"])
