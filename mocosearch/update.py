@@ -37,6 +37,11 @@ class UpdateReport:
     unreadable: list[bytes]  # folders and files that could not be looked at; what is known below them stays
     stopped: bool
 
+    @property
+    def has_news(self) -> bool:
+        """Whether the library holds other photos than before, or a file was tried in vain."""
+        return bool(self.embedded or self.moved or self.copied or self.returned or self.missing or self.skipped)
+
 
 def run_update(
     index: ImageIndex,

@@ -1,21 +1,22 @@
 """`mocosearch index`."""
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from mocosearch.cli.encoders import FORMS
+from mocosearch.cli.index_report import print_json, print_text
+from mocosearch.cli.library_settings import chosen, settings_line, settings_options
 from mocosearch.cli.main import INTERRUPTED
 from mocosearch.cli.stop_signal import stop_on_signals
 
 if TYPE_CHECKING:
-    from mocosearch.library import Library, Progress, UpdateReport
+    from mocosearch.library import Library, Progress
 
 SKIPS_UNDER_STRICT = 3
 _STAGES = {
@@ -24,7 +25,6 @@ _STAGES = {
     "embedding": "Embedding",
     "saving": "Preparing the search",
 }
-_LISTED = 10  # skipped files named after an update; `status` names more
 
 
 @click.command("index")
@@ -40,44 +40,116 @@ _LISTED = 10  # skipped files named after an update; `status` names more
     type=click.Path(path_type=Path),
     help="Keep the index here, for a DIR that cannot be written to.  [default: DIR/.mocosearch]",
 )
+@settings_options
 @click.option("--prune", is_flag=True, help="Take photos that are gone as deleted, even if it is most of them.")
+@click.option("--watch", "is_watching", is_flag=True, help="Go on: follow the folder until Ctrl-C.")
+@click.option("--time-cap", type=click.FloatRange(1), metavar="SECONDS", help="For decoding one file.  [default: 60]")
 @click.option("--strict", is_flag=True, help="Exit with 3 when a file of the library cannot be read.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def command(folder: Path, encoder: str | None, index_dir: Path | None, prune: bool, strict: bool, as_json: bool) -> int:
-    """Embed every photo below DIR; run it again whenever the folder has changed.
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --watch, one a line and update.")
+def command(
+    folder: Path,
+    encoder: str | None,
+    index_dir: Path | None,
+    prune: bool,
+    is_watching: bool,
+    time_cap: float | None,
+    strict: bool,
+    as_json: bool,
+    **flags: Any,
+) -> int:
+    """Embed every photo below DIR; run it again whenever the folder has changed, or let it watch.
 
-    Only new and changed photos are embedded. What is done is saved every few seconds: after Ctrl-C, a crash or a
-    full disk the next run goes on from there. A file that cannot be read is skipped and listed by `status`.
+    Only new and changed photos are embedded; moved and copied ones keep their vectors. What is done is saved every few
+    seconds: after Ctrl-C, a crash or a full disk the next run goes on from there. A file that cannot be read is skipped
+    and listed by `status`.
     """
     from mocosearch.cli.encoders import load_aloud
-    from mocosearch.find_library import FOLDER
+    from mocosearch.images.decode import TIME_CAP
     from mocosearch.library import Library
-    from mocosearch_index.paths import shown
 
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links, drops ".."
-    library, why = Library.open_or_create(folder, encoder, index_dir, load_aloud)
-    with library:
-        own = library.index.encoder
-        click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)
-        if index_dir is None and library.index.folder != folder / FOLDER:
-            click.echo(f"Index    {shown(library.index.folder)}, where it was put with --index-dir", err=True)
-        if encoder is None:
-            _tell_of_newer_encoder(library)
-        with stop_on_signals("Saving what is done") as stop, _bar() as on_progress:
-            report = library.update(progress=on_progress, stop=stop, prune=prune)
-        _remember(library)
-        counts = library.index.counts()
-        if as_json:
-            click.echo(json.dumps(_as_json(library, report, counts), indent=2))
-        else:
-            _print(library, report, counts)
+    library, why = Library.open_or_create(
+        folder, encoder, index_dir, load_aloud, lambda settings: chosen(settings, flags)
+    )
+    cap = time_cap or TIME_CAP
+    with stop_on_signals("Saving what is done") as stop:
+        with library:
+            _introduce(library, why, folder, encoder, index_dir)
+            with _bar() as on_progress:
+                report = library.update(on_progress, stop, prune=prune, time_cap=cap)
+            _remember(library)
+            counts = library.index.counts()
+            if as_json:
+                print_json(library, report, counts, indent=None if is_watching else 2)
+            else:
+                print_text(library, report, counts)
+        if is_watching and not report.stopped:
+            return _watch(library, stop, cap, as_json, report.kept)
     if report.stopped:
         left = "run the same command again to go on."
         click.echo(f"Stopped. {counts['indexed']:,} photos are in the index; {left}", err=True)
         return INTERRUPTED
+    if counts["indexed"] and not as_json:
+        click.echo("Next: mocosearch serve", err=True)
     if report.kept and not report.found:
         return 1
     return SKIPS_UNDER_STRICT if strict and (counts["skipped"] or report.unreadable) else 0
+
+
+def _introduce(library: "Library", why: str, folder: Path, encoder: str | None, index_dir: Path | None) -> None:
+    """Say what is used: encoder, index, settings."""
+    from mocosearch.find_library import FOLDER
+    from mocosearch_index.paths import shown
+
+    own = library.index.encoder
+    click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)
+    if index_dir is None and library.index.folder != folder / FOLDER:
+        click.echo(f"Index    {shown(library.index.folder)}, where it was put with --index-dir", err=True)
+    for line in settings_line(library.index.settings):
+        click.echo(line, err=True)
+    if encoder is None:
+        _tell_of_newer_encoder(library)
+
+
+def _watch(library: "Library", stop: Callable[[], bool], time_cap: float, as_json: bool, kept: int) -> int:
+    """Follow the folder of a library that was brought up to date and closed, which others may use in between.
+
+    `kept`: how many photos are gone and were said to be kept.
+    """
+    from mocosearch.errors import NoPhotos
+    from mocosearch.watch import watch
+    from mocosearch_index.errors import DiskFull, IndexLocked, NotAnIndex, StorageFailed
+    from mocosearch_index.paths import shown
+
+    told, stopped = "", False
+
+    def tell(line: str) -> None:
+        nonlocal told
+        if line != told:
+            click.echo(line, err=True)
+        told = line
+
+    def update() -> bool:
+        nonlocal library, told, kept, stopped
+        try:
+            with library.reopened() as library:
+                with _bar() as on_progress:
+                    report = library.update(on_progress, stop, time_cap=time_cap)
+                if report.has_news or report.kept != kept:
+                    counts = library.index.counts()
+                    if as_json:
+                        print_json(library, report, counts, indent=None)
+                    else:
+                        print_text(library, report, counts)
+        except (NoPhotos, NotAnIndex, IndexLocked, DiskFull, StorageFailed) as error:
+            tell(f"Waiting  {error}")
+            return False
+        told, kept, stopped = "", report.kept, report.stopped
+        return True
+
+    click.echo(f"Watching {shown(library.root)} until Ctrl-C", err=True)
+    watch(library.root, library.index.folder, update, stop, tell)
+    return INTERRUPTED if stopped else 0
 
 
 def _tell_of_newer_encoder(library: "Library") -> None:
@@ -123,50 +195,3 @@ def _remember(library: "Library") -> None:
         remember_library(library.root, library.index.folder)
     except (DiskFull, NotWritable) as error:  # the index is whole; it only has to be named
         click.echo(f"Note     This library will not be remembered. {error}", err=True)
-
-
-def _print(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> None:
-    from mocosearch_index.paths import printable, shown
-
-    for skip in report.skipped[:_LISTED]:
-        click.echo(f"Skipped  '{printable(skip.stamp.path)}': {skip.reason}, {skip.detail}", err=True)
-    if len(report.skipped) > _LISTED:
-        click.echo(f"Skipped  {len(report.skipped) - _LISTED:,} more: see `mocosearch status`", err=True)
-    for path in report.unreadable:
-        click.echo(f"Skipped  '{printable(path)}': it cannot be looked at; what is known of it stays", err=True)
-    if report.kept:
-        click.echo(
-            f"Kept     {report.kept:,} photos that are gone from {shown(library.root)}: connect the drive they are on, "
-            "or run again with --prune if they were deleted.",
-            err=True,
-        )
-    details = {
-        "new or changed": report.embedded,
-        "unchanged": counts["indexed"] - report.embedded - report.returned,
-        "back again": report.returned,
-        "gone": report.missing,
-        "skipped": counts["skipped"],
-    }
-    words = ", ".join(f"{count:,} {name}" for name, count in details.items() if count)
-    click.echo(f"{counts['indexed']:,} photos of {shown(library.root)} are in the index ({words or 'nothing new'})")
-    if not report.stopped and counts["indexed"]:
-        click.echo("Next: mocosearch serve", err=True)
-
-
-def _as_json(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> dict[str, object]:
-    own = library.index.encoder
-    return {
-        "root": str(library.root),
-        "index": str(library.index.folder),
-        "encoder": {"fingerprint": own.fingerprint, "dim": own.dim, "description": own.description},
-        "counts": counts,
-        **{
-            name: getattr(report, name)
-            for name in ("found", "new", "embedded", "unchanged", "returned", "missing", "kept", "stopped")
-        },
-        "skipped": [
-            {"path": os.fsdecode(photo.path), "reason": photo.reason, "detail": photo.detail}
-            for photo in library.index.photos("skipped")
-        ],
-        "unreadable": [os.fsdecode(path) for path in report.unreadable],
-    }

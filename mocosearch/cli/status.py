@@ -2,7 +2,6 @@
 
 import json
 import os
-import shlex
 from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import groupby
@@ -11,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.library_settings import settings_line
+
 if TYPE_CHECKING:
     from mocosearch.library import LibraryStatus
-    from mocosearch_index.records import IndexSettings, SearchReport
+    from mocosearch_index.records import SearchReport
 
 _LISTED = 20  # files named for each reason
 
@@ -53,7 +54,7 @@ def _print(status: "LibraryStatus") -> None:
         f"Encoder  {encoder.description}  [{encoder.fingerprint}], {encoder.dim} numbers a photo",
         *_newer_encoder(status),
         f"Search   {_search(status.search)}",
-        *_settings(status.settings),
+        *settings_line(status.settings),
         f"Index    {shown(status.folder)}, {status.size_on_disk / 1e6:,.1f} MB ({parts})",
         *_skipped(status),
     ]
@@ -86,19 +87,6 @@ def _search(report: "SearchReport") -> str:
     if report.recall_at_10 is not None:
         words.append(f"recall@10 {report.recall_at_10:.3f} against exact search")
     return ", ".join(words)
-
-
-def _settings(settings: "IndexSettings") -> list[str]:
-    """Return a line when something was chosen that is not the default."""
-    search = settings.search
-    words = [
-        *([f"--search {search.level}"] if search.level else []),
-        *([f"--dim {search.dim}"] if search.dim else []),
-        *(["--whiten"] if search.whiten else []),
-        *(f"--include {shlex.quote(pattern)}" for pattern in settings.include),
-        *(f"--exclude {shlex.quote(pattern)}" for pattern in settings.exclude),
-    ]
-    return [f"Settings {' '.join(words)}"] if words else []
 
 
 def _skipped(status: "LibraryStatus") -> Iterator[str]:

@@ -1,0 +1,79 @@
+"""The flags whose values a library keeps, and how they are shown."""
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from mocosearch_index.records import IndexSettings
+
+_KEPT = "Kept by the library until it is given again"
+
+
+def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the flags; it takes them on as `**flags`, which `chosen` understands."""
+    options = (
+        click.option(
+            "--include",
+            multiple=True,
+            metavar="PATTERN",
+            help="Take hidden, junk or otherwise named files and folders that match, as in a .gitignore; may be given "
+            f'several times. {_KEPT}; "" takes none.',
+        ),
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="PATTERN",
+            help="Leave out what matches, as in a .gitignore; a .mocosearchignore in any folder does the same. "
+            f'{_KEPT}; "" leaves out nothing.',
+        ),
+        click.option(
+            "--search",
+            type=click.Choice(["auto", "exact", "ivf", "compressed"]),
+            help=f"How the index is searched; auto: by the number of photos. {_KEPT}.",
+        ),
+        click.option(
+            "--dim",
+            type=click.IntRange(0),
+            metavar="N",
+            help=f"Search vectors of N numbers, projected by PCA; 0: as the encoder made them. {_KEPT}.",
+        ),
+        click.option(
+            "--whiten/--no-whiten",
+            default=None,
+            help=f"Let all components of the PCA count alike. {_KEPT}.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def chosen(settings: "IndexSettings", flags: dict[str, Any]) -> "IndexSettings":
+    """Return `settings` with what the flags say instead."""
+    from dataclasses import replace
+
+    search = settings.search
+    if flags["search"] is not None:
+        search = replace(search, level=None if flags["search"] == "auto" else flags["search"])
+    if flags["dim"] is not None:
+        search = replace(search, dim=flags["dim"] or None)
+    if flags["whiten"] is not None:
+        search = replace(search, whiten=flags["whiten"])
+    lists = {name: tuple(filter(None, flags[name])) for name in ("include", "exclude") if flags[name]}
+    return replace(settings, search=search, **lists)
+
+
+def settings_line(settings: "IndexSettings") -> list[str]:
+    """Return a line with the flags that were given, none when none was."""
+    search = settings.search
+    words = [
+        *([f"--search {search.level}"] if search.level else []),
+        *([f"--dim {search.dim}"] if search.dim else []),
+        *(["--whiten"] if search.whiten else []),
+        *(f"--include {shlex.quote(pattern)}" for pattern in settings.include),
+        *(f"--exclude {shlex.quote(pattern)}" for pattern in settings.exclude),
+    ]
+    return [f"Settings {' '.join(words)}"] if words else []
