@@ -40,7 +40,9 @@ class SearchCache:
             return structure.search(queries, k, selection, self._vectors.read)
 
     def report(self, change: int) -> SearchReport:
-        """Tell what searches at commit `change`, and how well."""
+        """Tell what searches at commit `change`, and how well; where nobody has searched yet, by the file alone."""
+        if self._structure is None and self._saved(change):
+            return search_file.report_in(self.path)
         return self._current(change).report()
 
     def catch_up(self, change: int) -> None:
@@ -79,7 +81,8 @@ class SearchCache:
         """
         footer = self._saved(self._catalog.library().change)
         if self._structure is None and footer is not None and footer.level != "exact":
-            self._current(footer.change)
+            with self._lock.alone():
+                self._structure = self._load()
         self.remove_file()
 
     def remove_file(self) -> None:

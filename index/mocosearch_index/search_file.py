@@ -10,6 +10,7 @@ import io
 import json
 import struct
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO, Self
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from mocosearch_index.atomic import atomic_path
 from mocosearch_index.projection import Projection
-from mocosearch_index.records import SearchLevel, SearchSettings
+from mocosearch_index.records import SearchLevel, SearchReport, SearchSettings
 from mocosearch_index.search_levels import level_of
 from mocosearch_index.search_structure import Facts, SearchStructure
 
@@ -95,11 +96,10 @@ def load(path: Path, dim: int, identity: bytes, generation: int, change: int) ->
         footer = Footer.read(file)
         if footer is None or not footer.is_of(identity, generation, change) or not _intact(file, footer.crc):
             return None
-        file.seek(footer.faiss_bytes)
-        extras = np.load(io.BytesIO(file.read()), allow_pickle=False)
+        extras = _extras(file, footer)
         file.seek(0)
         index = faiss.read_index(faiss.PyCallbackIOReader(file.read))  # type: ignore[attr-defined]
-        structure = _unpack(index, dict(extras))
+        structure = _unpack(index, extras)
     expected = structure.projection.dim if structure.projection else dim
     return structure if (index.d, index.ntotal) == (expected, footer.count) else None
 
@@ -119,9 +119,22 @@ def damaged(path: Path) -> bool:
         return footer is None or not _intact(file, footer.crc)
 
 
+def report_in(path: Path) -> SearchReport:
+    """Return the report of the structure in the file at `path`, whose footer is intact, without reading all of it."""
+    with path.open("rb") as file:
+        footer = Footer.read(file)
+        assert footer is not None
+        return SearchReport(**json.loads(_extras(file, footer)["report"].tobytes()))
+
+
+def _extras(file: BinaryIO, footer: Footer) -> Mapping[str, NDArray[Any]]:
+    file.seek(footer.faiss_bytes)
+    extras: Mapping[str, NDArray[Any]] = np.load(io.BytesIO(file.read()), allow_pickle=False)
+    return extras
+
+
 def _pack_extras(structure: SearchStructure) -> bytes:
-    facts = np.frombuffer(json.dumps(asdict(structure.facts)).encode(), np.uint8)
-    extras: dict[str, NDArray[Any]] = {"facts": facts, "rows": structure.rows}
+    extras = {"facts": _json(structure.facts), "report": _json(structure.report()), "rows": structure.rows}
     if structure.projection is not None:
         extras |= {"matrix": structure.projection.matrix, "offset": structure.projection.offset}
     data = io.BytesIO()
@@ -129,12 +142,16 @@ def _pack_extras(structure: SearchStructure) -> bytes:
     return data.getvalue()
 
 
-def _unpack(index: faiss.Index, extras: dict[str, NDArray[Any]]) -> SearchStructure:
+def _unpack(index: faiss.Index, extras: Mapping[str, NDArray[Any]]) -> SearchStructure:
     facts = json.loads(extras["facts"].tobytes())
     facts["settings"] = SearchSettings(**facts["settings"])
     projection = Projection(extras["matrix"], extras["offset"]) if "matrix" in extras else None
     level = level_of(index, facts["visited"])
     return SearchStructure(level, projection, Facts(**facts), extras["rows"])
+
+
+def _json(record: Facts | SearchReport) -> NDArray[Any]:
+    return np.frombuffer(json.dumps(asdict(record)).encode(), np.uint8)
 
 
 def _intact(file: BinaryIO, crc: int) -> bool:

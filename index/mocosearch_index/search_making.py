@@ -21,6 +21,7 @@ _TARGET: dict[SearchLevel, float] = {"ivf": 0.99, "compressed": 0.95}  # recall@
 _CELLS_TARGET: dict[SearchLevel, float] = {"ivf": 0.99, "compressed": 0.97}  # compression loses some of it
 _CANDIDATES = (2, 4, 8)
 _SAMPLE_BYTES = 128 << 20
+_FAISS_TRAINS_WITH = 4096  # vectors, for what is left to train once there are centroids: next to nothing
 _OUTGROWN = 2  # times what it was made for
 _NO_IDS = np.empty(0, np.int64)
 
@@ -71,7 +72,8 @@ def make(vectors: VectorFile, photos: Changes, settings: SearchSettings) -> Sear
     truth = Truth.of(sample[asked], own, photos.ids, _all(vectors, photos, projection))
     neighbors = _stored(vectors, photos, truth.ids, projection)
     centroids, visited = choose_cells(sample, sample[asked], neighbors, count, _CELLS_TARGET[level])
-    lists = ListLevel.make(centroids, visited, sample, compressed=level == "compressed")
+    few = sample[:_FAISS_TRAINS_WITH]
+    lists = ListLevel.make(centroids, visited, few, compressed=level == "compressed")
     structure = SearchStructure(lists, projection, Facts(settings, made_for=count, visited=visited))
     queries = raw[asked]
     del raw, sample

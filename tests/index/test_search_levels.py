@@ -223,10 +223,21 @@ def test_damage_anywhere_in_a_compressed_search_file_is_found_and_harmless(folde
         path.write_bytes(damaged)
         with ImageIndex.open(folder) as reader:
             assert "search file" in reader.verify()[0].what
+            reader.search(QUERIES[:1], 1)
             assert reader.search_report().level == "exact"
     path.write_bytes(whole[:-1])
     with ImageIndex.open(folder) as reader:
         assert reader.search_report().level == "exact"
+    with ImageIndex.open(folder, writable=True) as writer:
+        assert all(problem.repaired for problem in writer.verify(repair=True))
+        assert writer.search_report().level == "compressed"
+
+
+def test_what_the_file_says_of_itself_is_what_searches(stored: ImageIndex) -> None:
+    with ImageIndex.open(stored.folder) as reader:
+        said = reader.search_report()
+        reader.search(QUERIES[:1], 1)
+        assert reader.search_report() == said
 
 
 @pytest.mark.parametrize(
