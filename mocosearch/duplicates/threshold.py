@@ -72,7 +72,7 @@ def choose(copies: dict[str, NDArray[np.float32]], different: DifferentPhotos) -
     """
     all_copies = np.sort(np.concatenate([*copies.values(), np.empty(0, np.float32)]))
     for place, cosine in enumerate(all_copies.tolist()):
-        recall = 1 - place / len(all_copies)
+        recall = (len(all_copies) - place) / len(all_copies)
         precision = _precision(recall, different.a_photo(cosine))
         if precision >= PRECISION:
             return Threshold(cosine, precision, recall, _shares(copies, cosine))
