@@ -27,8 +27,6 @@ from mocosearch.images.prepared import Prepared
 
 Key = TypeVar("Key")
 
-_TRIES = 2  # a crash may be the doing of an earlier photo, or of someone who killed the process
-
 
 class DecodePool:
     """Processes that decode and cut photos. Several threads may use a pool; a context manager."""
@@ -82,8 +80,8 @@ class DecodePool:
 
     def _prepare(self, path: Path) -> Prepared | Undecodable:
         how = ""
-        for _ in range(_TRIES):
-            worker = self._take_worker()
+        for is_first_try in (True, False):  # a crash may be an earlier photo's doing, or that of who killed the process
+            worker = (self._idle_worker() if is_first_try else None) or self._new_worker()
             try:
                 outcome = worker.prepare(path)
             except (EOFError, OSError, pickle.UnpicklingError):
@@ -97,22 +95,23 @@ class DecodePool:
             return outcome
         return Undecodable("crashed", how)
 
-    def _take_worker(self) -> "_Worker":
+    def _idle_worker(self) -> "_Worker | None":
+        with self._lock:
+            return self._idle.pop() if self._idle else None
+
+    def _new_worker(self) -> "_Worker":
         with self._lock:
             if self._is_closed:
                 raise CancelledError
-            if self._idle:
-                return self._idle.pop()
-            worker = _Worker(self._turns.fileno())
+            try:
+                worker = _Worker(self._turns.fileno())
+            except OSError as error:
+                raise _not_started(str(error)) from error
             self._workers.append(worker)
         try:
             worker.make_ready(self._geometry, self._seconds)
         except (EOFError, OSError, pickle.UnpicklingError):
-            code = self._drop(worker)
-            raise DecodersFailed(
-                f"A process that decodes photos could not be started (exit code {code}): free memory, "
-                "or see with `mocosearch doctor` whether all is installed."
-            ) from None
+            raise _not_started(f"exit code {self._drop(worker)}") from None
         return worker
 
     def _drop(self, worker: "_Worker") -> int:
@@ -147,7 +146,7 @@ class _Worker:
 
     def prepare(self, path: Path) -> Prepared | Undecodable:
         """Have one photo prepared; EOFError, OSError or UnpicklingError when the process ended."""
-        outcome: Prepared | Undecodable = self._ask(os.fsencode(path))
+        outcome: Prepared | Undecodable = self._ask(os.fsencode(path.absolute()))
         return outcome
 
     def _ask(self, request: object) -> Any:
@@ -163,6 +162,13 @@ class _Worker:
         with contextlib.suppress(BrokenPipeError):  # half a request may wait to be written
             self.process.__exit__(None, None, None)
         return self.process.returncode
+
+
+def _not_started(cause: str) -> DecodersFailed:
+    return DecodersFailed(
+        f"A process that decodes photos could not be started ({cause}): free memory, "
+        "or see with `mocosearch doctor` whether all is installed."
+    )
 
 
 def _ending(code: int) -> str:

@@ -118,15 +118,17 @@ def test_a_vast_photo_is_skipped_after_a_time_cap_that_is_too_short_for_it(tmp_p
     assert (result.reason, result.detail) == ("timeout", "stopped after 0.05 seconds")
 
 
-def test_a_worker_that_dies_for_another_reason_than_its_photo_costs_no_photo(tmp_path: Path) -> None:
-    photos = [write_photo(tmp_path / f"{color}.png", color) for color in (TAME, DIE_ONCE)]
+def test_workers_that_end_for_another_reason_than_their_photo_cost_no_photo(tmp_path: Path) -> None:
+    photos = [write_photo(tmp_path / f"{color}.png", color) for color in (TAME, DIE_ONCE, TAME)]
     others = workers()
-    with DecodePool(Wild(40, 32, tmp_path / "witness"), workers=1) as pool:
-        assert outcomes(pool, photos) == ["prepared", "prepared"]
-        [worker] = workers(but=others)
-        os.kill(worker, signal.SIGKILL)
-        assert are_gone([worker], within=10)
-        assert outcomes(pool, photos) == ["prepared", "prepared"]
+    with DecodePool(Wild(40, 32, tmp_path / "witness"), workers=2) as pool:
+        assert outcomes(pool, photos) == ["prepared"] * 3
+        started = workers(but=others)
+        assert len(started) == 2
+        for worker in started:
+            os.kill(worker, signal.SIGKILL)
+        assert are_gone(started, within=10)
+        assert outcomes(pool, photos) == ["prepared"] * 3
 
 
 def test_closing_ends_all_workers_in_the_middle_of_a_photo(tmp_path: Path) -> None:
@@ -139,10 +141,13 @@ def test_closing_ends_all_workers_in_the_middle_of_a_photo(tmp_path: Path) -> No
     assert are_gone(started, within=0)
 
 
-def test_a_program_that_cannot_be_started_is_named_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+@pytest.mark.parametrize(("program", "cause"), [("/bin/false", "exit code 1"), ("/no/program", "No such file")])
+def test_workers_that_cannot_be_started_are_an_error_of_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, program: str, cause: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", program)
     photo = write_photo(tmp_path / "photo.png", TAME)
-    with DecodePool(SMALL) as pool, pytest.raises(DecodersFailed, match="exit code 1"):
+    with DecodePool(SMALL) as pool, pytest.raises(DecodersFailed, match=cause):
         outcomes(pool, [photo])
 
 
