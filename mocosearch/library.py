@@ -19,7 +19,7 @@ from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
 from mocosearch.library_status import LibraryStatus, library_status
 from mocosearch.own_encoder import OwnEncoder, identity_of
-from mocosearch.queries import Crop, Example, direction
+from mocosearch.queries import Crop, Example, PhotoId, direction
 from mocosearch.recognize import is_unchanged, path_of, photo_of
 from mocosearch.update import UpdateReport, no_photos, run_update
 from mocosearch.update_work import Progress
@@ -208,9 +208,9 @@ class Library:
         vector = direction([self._vector(example) for example in like], [self._vector(example) for example in unlike])
         if vector is None:
             return []
-        own = frozenset(example for example in (*like, *unlike) if isinstance(example, int))
-        found = self.index.search(vector[None], k, replace(where, exclude=where.exclude | own))[0]
-        return [Hit(self.index.photo(photo_id), score) for photo_id, score in found]
+        own = (int(example) for example in (*like, *unlike) if isinstance(example, PhotoId))
+        found = self.index.search(vector[None], k, replace(where, exclude=where.exclude.union(own)))[0]
+        return [Hit(self.index.photo(found_id), score) for found_id, score in found]
 
     def example(self, source: Path | bytes, crop: Crop | None = None) -> Example:
         """Return what a search by this file, or the bytes of one, or by a part of it, goes by.
@@ -248,7 +248,7 @@ class Library:
     def _vector(self, example: Example) -> Float32:
         if isinstance(example, Image.Image):
             return self.encoder.embed_image(example)
-        return self.index.vectors([example])[0] if isinstance(example, int) else example
+        return self.index.vectors([int(example)])[0] if isinstance(example, PhotoId) else example
 
     # ---- keeping it true
 

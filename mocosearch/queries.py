@@ -12,7 +12,8 @@ from PIL import Image
 from mocosearch.errors import BadCrop
 from mocosearch_index.records import Float32
 
-Example: TypeAlias = Image.Image | int | Float32
+PhotoId: TypeAlias = int | np.integer  # ids may come out of an array
+Example: TypeAlias = Image.Image | PhotoId | Float32
 """A picture (RGB, upright), the id of a photo of the library, or a vector (dim,) of its encoder."""
 
 _LENGTHS = (4, 7, 10, 16, 19)  # of a year, month, day, minute, second

@@ -363,6 +363,7 @@ def test_similar_photos_leave_out_the_photo_itself_and_what_is_gone(library: Lib
     photo = library.index.photo_at(b"2.jpg")
     assert photo is not None
     hits = library.search([photo.id], k=10)
+    assert library.search([np.int64(photo.id)], k=10) == hits  # as ids come out of arrays
     assert len(hits) == 5
     assert photo.id not in {hit.photo.id for hit in hits}
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
