@@ -209,15 +209,15 @@ class Catalog:
         """
         if not all(_TREE_IS_SOUND.match(text) for text in broken):
             return []
-        damaged, rows = [], {}
+        damaged, late = [], []
+        row_count = self.library().row_count
         for photo_id, *content, row, crc in self._each(f"id, {CONTENT}, row, checksum"):
             if crc != checksum(*content):
                 damaged.append((photo_id, content[0]))
-            elif row is not None:
-                rows[photo_id] = row, content[0]
-        with self._one_generation() as library:  # now: rows may have been added since the first page
-            damaged += [(photo_id, path) for photo_id, (row, path) in rows.items() if not 0 <= row < library.row_count]
-        return damaged
+            elif row is not None and not 0 <= row < row_count:
+                late.append((photo_id, content[0], row))
+        with self._one_generation() as library:  # rows may have been added since the first page was read
+            return damaged + [(photo_id, path) for photo_id, path, row in late if not 0 <= row < library.row_count]
 
     @contextmanager
     def _one_generation(self) -> Iterator[LibraryRow]:

@@ -91,6 +91,7 @@ def test_a_reader_is_right_while_another_process_changes_and_compacts_the_index(
                 assert reader.verify() == []
                 generations.add(reader._open.library.generation)
         os.kill(process, signal.SIGKILL)
+        assert "end\n" in iter(writer.stdout.readline, "")
         writer.stdin.close()
 
 
