@@ -89,7 +89,7 @@ _ADVICE = {
     "missing-codec": "its codec is missing here; `mocosearch doctor` names what to install",
     "permission": "you may not read it; change its permissions",
     "io": "reading it failed; check the disk and that the file still exists",
-    "timeout": "it takes too long to decode; open and save it again in another program",
+    "timeout": "it takes too long to decode; raise --time-cap, or save it again in another program",
     "crashed": "it makes its decoder crash; open and save it again in another program",
     "damaged": "it is damaged; open and save it again in another program",
 }
