@@ -18,6 +18,7 @@ COMMANDS = (
     "train",
     "index",
     "search",
+    "duplicates",
     "serve",
     "status",
     "verify",
