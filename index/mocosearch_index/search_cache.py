@@ -41,8 +41,10 @@ class SearchCache:
 
     def report(self, change: int) -> SearchReport:
         """Tell what searches at commit `change`, and how well; where nobody has searched yet, by the file alone."""
-        if self._structure is None and self._saved(change):
-            return search_file.report_in(self.path)
+        if self._structure is None:
+            told = search_file.report_in(self.path, self._library.identity, self._library.generation, change)
+            if told is not None:
+                return told
         return self._current(change).report()
 
     def catch_up(self, change: int) -> None:

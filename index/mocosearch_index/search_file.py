@@ -119,11 +119,16 @@ def damaged(path: Path) -> bool:
         return footer is None or not _intact(file, footer.crc)
 
 
-def report_in(path: Path) -> SearchReport:
-    """Return the report of the structure in the file at `path`, whose footer is intact, without reading all of it."""
-    with path.open("rb") as file:
+def report_in(path: Path, identity: bytes, generation: int, change: int) -> SearchReport | None:
+    """Return the report of the structure in the file, without making it; None where `load` would give none."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return None
+    with file:
         footer = Footer.read(file)
-        assert footer is not None
+        if footer is None or not footer.is_of(identity, generation, change) or not _intact(file, footer.crc):
+            return None
         return SearchReport(**json.loads(_extras(file, footer)["report"].tobytes()))
 
 

@@ -141,6 +141,14 @@ def test_status_tells_how_many_true_neighbors_an_approximate_search_finds(type_:
     assert 0.98 <= report["recall_at_10"] <= 1
 
 
+@pytest.mark.parametrize("at", [100, -300, -10])
+def test_status_is_not_misled_by_a_damaged_search_file(type_: Type, root: Path, at: int) -> None:
+    before = type_("status")[0]
+    [search] = (root / ".mocosearch").glob("search-*.faiss")
+    flip(search, at)
+    assert type_("status")[0] == before
+
+
 def test_status_tells_of_an_encoder_that_was_trained_since(type_: Type, tmp_path: Path) -> None:
     newer = make_encoder(1)
     newer.save(tmp_path / "newer")
