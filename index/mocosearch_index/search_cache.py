@@ -96,7 +96,7 @@ class SearchCache:
 
     def file_is_damaged(self) -> bool:
         """Tell whether there is a file that fails its checksums."""
-        return self.path.exists() and search_file.damaged(self.path)
+        return search_file.damaged(self.path)
 
     def _saved(self, change: int) -> search_file.Footer | None:
         """Return what the file says about itself when it shows commit `change`."""

@@ -106,15 +106,20 @@ def load(path: Path, dim: int, identity: bytes, generation: int, change: int) ->
 
 def footer_of(path: Path) -> Footer | None:
     """Return the footer of the search file at `path`; None when there is none, or it is not intact."""
-    if not path.exists():
+    try:
+        with path.open("rb") as file:
+            return Footer.read(file)
+    except FileNotFoundError:
         return None
-    with path.open("rb") as file:
-        return Footer.read(file)
 
 
 def damaged(path: Path) -> bool:
-    """Tell whether the search file at `path` fails its checksums."""
-    with path.open("rb") as file:
+    """Tell whether the search file at `path` fails its checksums; one that is not there does not."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:  # also when a writer removes it just now
+        return False
+    with file:
         footer = Footer.read(file)
         return footer is None or not _intact(file, footer.crc)
 
