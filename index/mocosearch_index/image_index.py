@@ -364,9 +364,7 @@ def _unit_rows(vectors: Sequence[Float32] | Float32, dim: int) -> Float32:
 
 def _best(ids: Int64, scores: Float32, least: float) -> list[tuple[int, float]]:
     """Return (id, cosine) from `least` on, best first; equal scores by id, so that the order is always the same."""
-    pairs = [
-        (photo_id, min(1.0, max(-1.0, score)))  # float16 rounds a little past 1
-        for photo_id, score in zip(ids.tolist(), scores.tolist(), strict=True)
-        if photo_id >= 0 and score >= least
-    ]
-    return sorted(pairs, key=lambda pair: (-pair[1], pair[0]))
+    cosines = np.clip(scores, -1, 1)  # float16 rounds a little past 1
+    order = np.lexsort((ids, -cosines))
+    order = order[(ids[order] >= 0) & (cosines[order] >= least)]
+    return list(zip(ids[order].tolist(), cosines[order].tolist(), strict=True))

@@ -40,7 +40,7 @@ class Selection:
             wanted = np.zeros(int(self.only.max(initial=0)) + 1, bool)  # a bit an id: ids are dense
             wanted[self.only] = True
             wanted[self.exclude[(self.exclude >= 0) & (self.exclude < len(wanted))]] = False
-            chosen: faiss.IDSelector = _make(faiss.IDSelectorBitmap, np.packbits(wanted, bitorder="little"))
+            chosen: faiss.IDSelector = _call(faiss.IDSelectorBitmap, np.packbits(wanted, bitorder="little"))
             return chosen
         return faiss.IDSelectorNot(faiss.IDSelectorBatch(self.exclude)) if len(self.exclude) else None
 
@@ -78,7 +78,7 @@ class ExactLevel:
     def search(self, queries: Float32, k: int, selection: Selection) -> Found:
         """Return the k nearest that pass `selection`."""
         chosen = selection.faiss()
-        params = None if chosen is None else _make(faiss.SearchParameters, sel=chosen)
+        params = None if chosen is None else _call(faiss.SearchParameters, sel=chosen)
         found: Found = self.index.search(queries, k, params=params)
         return found
 
@@ -89,11 +89,13 @@ class ListLevel:
     def __init__(self, index: faiss.Index, visited: int) -> None:
         """`index` is an IndexIVFScalarQuantizer, or an IndexPreTransform of an IndexIVFRaBitQ."""
         self.index = index
-        self.visited = visited
         self._compressed = isinstance(index, faiss.IndexPreTransform)
         self.level: SearchLevel = "compressed" if self._compressed else "ivf"
-        self._lists = faiss.extract_index_ivf(index)
+        self._lists = _call(faiss.downcast_index, faiss.extract_index_ivf(index))
         self.cells: int = self._lists.nlist
+        self.visited = visited
+        if self._compressed:
+            self._lists.qb = _QUERY_BITS
 
     @classmethod
     def make(cls, centroids: Float32, visited: int, sample: Float32, *, compressed: bool) -> Self:
@@ -113,6 +115,15 @@ class ListLevel:
         return cls(index, visited)
 
     @property
+    def visited(self) -> int:
+        """How many cells a search visits."""
+        return int(self._lists.nprobe)
+
+    @visited.setter
+    def visited(self, cells: int) -> None:
+        self._lists.nprobe = cells
+
+    @property
     def bytes_a_vector(self) -> float:
         """How much memory a vector takes, with its share of the centroids."""
         centroids = 4 * self.index.d * self.cells / max(1, self.index.ntotal)
@@ -121,22 +132,24 @@ class ListLevel:
     def search(self, queries: Float32, k: int, selection: Selection) -> Found:
         """Return the k best that pass `selection`; scores of compressed lists are estimates."""
         chosen = selection.faiss()
-        passing = max(1, selection.size(self.index.ntotal)) / max(1, self.index.ntotal)
-        visited = min(self.cells, math.ceil(self.visited / passing))
-        scores, ids = self._search(queries, k, chosen, visited)
-        short = (ids < 0).any(axis=1)
+        visited = self.visited
+        if chosen is None:
+            scores, ids = self.index.search(queries, k)
+        else:
+            passing = max(1, selection.size(self.index.ntotal)) / max(1, self.index.ntotal)
+            visited = min(self.cells, math.ceil(visited / passing))
+            scores, ids = self.index.search(queries, k, params=self._parameters(chosen, visited))
+        short = ids[:, -1] < 0
         if short.any() and visited < self.cells:
-            scores[short], ids[short] = self._search(queries[short], k, chosen, self.cells)
+            everywhere = self._parameters(chosen, self.cells)
+            scores[short], ids[short] = self.index.search(queries[short], k, params=everywhere)
         return scores, ids
 
-    def _search(self, queries: Float32, k: int, chosen: faiss.IDSelector | None, visited: int) -> Found:
-        if self._compressed:
-            params = _make(faiss.IVFRaBitQSearchParameters, sel=chosen, nprobe=visited, qb=_QUERY_BITS)
-            params = _make(faiss.SearchParametersPreTransform, index_params=params)
-        else:
-            params = _make(faiss.SearchParametersIVF, sel=chosen, nprobe=visited)
-        found: Found = self.index.search(queries, k, params=params)
-        return found
+    def _parameters(self, chosen: faiss.IDSelector | None, visited: int) -> Any:
+        if not self._compressed:
+            return _call(faiss.SearchParametersIVF, sel=chosen, nprobe=visited)
+        params = _call(faiss.IVFRaBitQSearchParameters, sel=chosen, nprobe=visited, qb=_QUERY_BITS)
+        return _call(faiss.SearchParametersPreTransform, index_params=params)
 
 
 def level_of(index: faiss.Index, visited: int | None) -> ExactLevel | ListLevel:
@@ -147,8 +160,8 @@ def level_of(index: faiss.Index, visited: int | None) -> ExactLevel | ListLevel:
     return ListLevel(index, visited)
 
 
-def _make(kind: Any, *arguments: object, **fields: object) -> Any:
-    return kind(*arguments, **fields)  # FAISS's type stubs know nothing of what its Python layer takes
+def _call(function: Any, *arguments: object, **named: object) -> Any:
+    return function(*arguments, **named)  # FAISS's type stubs know too little of what its Python layer takes and gives
 
 
 def _rotation(dim: int) -> faiss.RandomRotationMatrix:
