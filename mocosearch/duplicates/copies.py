@@ -13,6 +13,7 @@ from mocosearch.randomness import uniforms
 
 KINDS = ("half the size", "recompressed", "cropped", "brighter or darker")
 _QUALITY = 40
+_LONGEST = 65_500  # pixels of a JPEG's side
 _CUT = 0.1  # of each side
 _BRIGHTNESS = 0.2
 _SIDE = 16
@@ -37,9 +38,11 @@ def copies_of(picture: Image.Image, key: int) -> dict[str, Image.Image]:
 
 
 def recompressed(picture: Image.Image) -> Image.Image:
-    """Return the picture after a strong JPEG compression."""
+    """Return the picture after a strong JPEG compression; of a longer one as much as a JPEG holds."""
     file = BytesIO()
-    picture.save(file, "JPEG", quality=_QUALITY)
+    picture.crop((0, 0, min(picture.width, _LONGEST), min(picture.height, _LONGEST))).save(
+        file, "JPEG", quality=_QUALITY
+    )
     return Image.open(file).convert("RGB")
 
 

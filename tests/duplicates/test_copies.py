@@ -60,8 +60,10 @@ def test_copies_follow_from_their_key_alone() -> None:
     assert one != other
 
 
-def test_the_smallest_picture_has_copies_too() -> None:
-    assert all(min(copy.size) >= 1 for copy in copies_of(Image.new("RGB", (1, 3)), 0).values())
+@pytest.mark.parametrize("size", [(1, 1), (1, 3), (70_000, 1)])
+def test_pictures_of_odd_sizes_have_copies_too(size: tuple[int, int]) -> None:
+    image = Image.new("RGB", size)
+    assert all(min(copy.size) >= 1 for copy in (*copies_of(image, 0).values(), turned_copy(image, 0)))
 
 
 @pytest.mark.parametrize("turn", range(8))
