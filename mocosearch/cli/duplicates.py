@@ -153,9 +153,9 @@ def _print_table(report: "DuplicateReport") -> None:
 
     def row(photo: "Photo", how: str) -> tuple[str, "Text", str, str]:
         name = Text(printable(photo.path), overflow="fold")
-        return how, name, f"{photo.width} x {photo.height}", f"{photo.size / 1e6:,.2f}"
+        return how, name, f"{photo.width} x {photo.height}", f"{photo.size / 1e3:,.1f}"
 
-    table = Table("", "Photo", "Pixels", "MB", box=None)
+    table = Table("", "Photo", "Pixels", "kB", box=None)
     for group in report.groups:
         table.add_row(*row(group.keeper, f"keep: {group.why}"), style="bold")
         for copy in group.copies:
