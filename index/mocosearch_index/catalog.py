@@ -93,7 +93,8 @@ class Catalog:
         """Return every file ever seen, by path."""
         # `state` is compared here, for text is slow to read and of most photos nothing else is text.
         rows = self._all(f"SELECT {STAMP}, id, state = 'missing', reason, decoder FROM photo")
-        return {row[0]: KnownFile._make(row) for row in rows}
+        new = tuple.__new__  # what the class itself would call, in half of the time
+        return {row[0]: new(KnownFile, row) for row in rows}
 
     def photo(self, photo_id: int) -> Photo:
         """Return the photo with this id or raise UnknownPhoto."""
@@ -212,10 +213,11 @@ class Catalog:
         damaged, late = [], []
         row_count = self.library().row_count
         for photo_id, *content, row, crc in self._each(f"id, {CONTENT}, row, checksum"):
-            if crc != checksum(*content):
-                damaged.append((photo_id, content[0]))
+            path = content[0]
+            if crc != checksum(*content):  # then it may have any type
+                damaged.append((photo_id, path if isinstance(path, bytes) else str(path).encode()))
             elif row is not None and not 0 <= row < row_count:
-                late.append((photo_id, content[0], row))
+                late.append((photo_id, path, row))
         with self._one_generation() as library:  # rows may have been added since the first page was read
             return damaged + [(photo_id, path) for photo_id, path, row in late if not 0 <= row < library.row_count]
 

@@ -104,7 +104,10 @@ def test_a_reader_follows_a_repair(stored: Path) -> None:
 
 @pytest.mark.parametrize(
     "damage",
-    ["width = 641", "path = x'00'", "mtime_ns = 9", "taken_at = ''", "row = NULL", "row = 99", "content_hash = NULL"],
+    [
+        *("width = 641", "path = x'00'", "mtime_ns = 9", "taken_at = ''", "row = NULL", "row = 99"),
+        *("content_hash = NULL", "path = 'text'", "path = 5", "size = 1.5", "mtime_ns = 'x'", "changed = 'x'"),
+    ],
 )
 def test_a_damaged_entry_is_forgotten_and_the_photo_read_again(stored: Path, damage: str) -> None:
     change_catalog(stored, f"UPDATE photo SET {damage} WHERE id = 2")
