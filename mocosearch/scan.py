@@ -52,13 +52,15 @@ def compare(found: Found, known: Mapping[bytes, KnownFile], *, decoder: str) -> 
     """Tell what has changed. `decoder`: today's capabilities."""
     to_read, returned, new, unchanged = [], [], 0, 0
     for stamp in found.files:
-        before = known.get(stamp.path)
+        path, size, mtime_ns = stamp  # and below: all at once, for speed
+        before = known.get(path)
         if before is None:
             new += 1
             to_read.append(stamp)
             continue
-        _, size, mtime_ns, photo_id, is_missing, reason, _ = before  # at once, for speed
-        if (size, mtime_ns) != stamp[1:] or (reason is not None and _worth_another_try(before, decoder)):
+        _, known_size, known_mtime_ns, photo_id, is_missing, reason, _ = before
+        is_same = size == known_size and mtime_ns == known_mtime_ns
+        if not is_same or (reason is not None and _worth_another_try(before, decoder)):
             to_read.append(stamp)
         elif is_missing:
             returned.append(photo_id)

@@ -69,7 +69,7 @@ class _Walk:
         status = os.stat(self._top)  # noqa: PTH116
         visited = {(status.st_dev, status.st_ino)}
         # Both for speed: what FileStamp itself would call, and not the stat of an entry, which converts its path.
-        new, look_at = tuple.__new__, os.stat
+        new, look_at, is_regular, top = tuple.__new__, os.stat, stat.S_ISREG, self._top
         # A stack of its own: folders can be nested deeper than Python may recurse.
         stack = [(b"", iter(first))]
         while stack:
@@ -79,8 +79,8 @@ class _Walk:
                 try:
                     if entry.is_symlink() and self._is_walked_anyway(entry):
                         continue
-                    status = look_at(self._top + path)
-                    if stat.S_ISREG(status.st_mode):
+                    status = look_at(top + path)
+                    if is_regular(status.st_mode):
                         yield new(FileStamp, (path, status.st_size, status.st_mtime_ns))
                     elif stat.S_ISDIR(status.st_mode) and (status.st_dev, status.st_ino) not in visited:
                         visited.add((status.st_dev, status.st_ino))
