@@ -10,11 +10,9 @@ import itertools
 import os
 import shutil
 import sqlite3
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +26,7 @@ from PIL import Image
 from torch import nn
 from torchvision import transforms
 
+from bench.peak_memory import PeakMemory
 from mocosearch.encoders import Encoder, load_encoder
 
 Job = Callable[[], int]  # goes through all photos and returns how many they are
@@ -271,42 +270,8 @@ class Cost:
 def cost(name: str, assets: Assets) -> Cost:
     """Let one contestant work."""
     job = INDEXERS[name](assets)
-    with _PeakMemory() as memory:
+    with PeakMemory() as memory:
         before = perf_counter()
         count = job()
         seconds = perf_counter() - before
     return Cost(count, seconds, memory.peak)
-
-
-class _PeakMemory(threading.Thread):
-    """Looks ten times a second how much anonymous memory this process and those below it hold."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.peak = 0
-        self._end = threading.Event()
-
-    def __enter__(self) -> "_PeakMemory":
-        self.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._end.set()
-        self.join()
-
-    def run(self) -> None:
-        while True:
-            self.peak = max(self.peak, _anonymous_bytes(os.getpid()))
-            if self._end.wait(0.1):
-                return
-
-
-def _anonymous_bytes(root: int) -> int:
-    total = 0
-    with suppress(OSError, KeyError):  # it ended meanwhile
-        status = Path(f"/proc/{root}/status").read_text()
-        fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
-        total = 1024 * int(fields["RssAnon"].split()[0])
-        for children in Path(f"/proc/{root}/task").glob("*/children"):
-            total += sum(_anonymous_bytes(int(child)) for child in children.read_text().split())
-    return total
