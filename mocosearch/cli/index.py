@@ -179,6 +179,7 @@ def _bar() -> Iterator[Callable[["Progress"], None]]:
             nonlocal stage
             if progress.stage != stage:
                 stage = progress.stage
+                bar.refresh()  # as the stage before has ended
                 bar.reset(task, description=_STAGES[stage])
             speed = bar.tasks[0].speed
             rate = "" if speed is None else f"{speed:,.1f} photos/s"
