@@ -4,7 +4,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mocosearch_index.atomic import disk_errors_named
-from mocosearch_index.catalog import Catalog
+from mocosearch_index.catalog.catalog import Catalog
 from mocosearch_index.open_files import vector_path
 from mocosearch_index.vectors import Int64, VectorFile
 

@@ -17,12 +17,12 @@ import numpy as np
 from filelock import FileLock
 
 from mocosearch_index.atomic import disk_errors_named, remove_partials
-from mocosearch_index.catalog import Catalog
-from mocosearch_index.catalog_file import not_an_index
+from mocosearch_index.catalog.catalog import Catalog
+from mocosearch_index.catalog.file import not_an_index
+from mocosearch_index.catalog.library_row import root_from_stored, root_to_store
 from mocosearch_index.compaction import start_generation
 from mocosearch_index.current_files import CurrentFiles
 from mocosearch_index.errors import DiskFull, IndexExists
-from mocosearch_index.library_row import root_from_stored, root_to_store
 from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, bytes_used, vector_path
 from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import (
@@ -40,7 +40,7 @@ from mocosearch_index.records import (
     SearchReport,
     SkippedPhoto,
 )
-from mocosearch_index.search_levels import Selection
+from mocosearch_index.search.levels import Selection
 from mocosearch_index.vectors import Float16, Int64, VectorFile
 from mocosearch_index.verification import inspect, mend, mend_vector_file
 

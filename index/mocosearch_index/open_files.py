@@ -7,11 +7,11 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from mocosearch_index.atomic import disk_errors_named
-from mocosearch_index.catalog import Catalog
+from mocosearch_index.catalog.catalog import Catalog
+from mocosearch_index.catalog.library_row import LibraryRow
 from mocosearch_index.errors import DamagedIndex, IndexLocked
-from mocosearch_index.library_row import LibraryRow
 from mocosearch_index.paths import shown
-from mocosearch_index.search_cache import SearchCache
+from mocosearch_index.search.cache import SearchCache
 from mocosearch_index.vectors import VectorFile
 
 CATALOG = "catalog.sqlite"

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from mocosearch_index.catalog import Catalog
+from mocosearch_index.catalog.catalog import Catalog
 from mocosearch_index.errors import REBUILD, DamagedIndex
 from mocosearch_index.open_files import CATALOG, OpenFiles, vector_path
 from mocosearch_index.paths import printable, shown

@@ -6,8 +6,8 @@ from generated_photos import ENCODER, assert_stored, batch, broken, photo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocosearch_index.catalog import Catalog
-from mocosearch_index.catalog_file import checksum, migrate
+from mocosearch_index.catalog.catalog import Catalog
+from mocosearch_index.catalog.file import checksum, migrate
 from mocosearch_index.errors import DamagedIndex
 from mocosearch_index.filesystem import file_system_of, on_network_drive
 from mocosearch_index.image_index import ImageIndex

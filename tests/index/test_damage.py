@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
 
+from mocosearch_index.catalog.schema import CONTENT, VERSION
 from mocosearch_index.errors import DamagedIndex, MocosearchError, NewerFormat
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import IndexSettings, PhotoFilter
-from mocosearch_index.schema import CONTENT, VERSION
 
 VECTORS, SEARCH, CATALOG = "vectors-000001.f16", "search-000001.faiss", "catalog.sqlite"
 ROW = 2 * DIM + 4

@@ -8,8 +8,8 @@ import pytest
 from generated_photos import DIM, batch, photo, vector
 
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.projection import Projection
 from mocosearch_index.records import EmbeddedPhoto, Float32, SearchLevel, SearchSettings
+from mocosearch_index.search.projection import Projection
 
 QUERIES = np.stack([vector(b"query %d" % number) for number in range(5)])
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import Float32, PhotoFilter, SearchLevel, SearchSettings
-from mocosearch_index.search_making import EXACT_UP_TO, level_for
+from mocosearch_index.search.making import EXACT_UP_TO, level_for
 
 COUNT = 1500
 LEVELS: tuple[SearchLevel, ...] = ("exact", "ivf", "compressed")

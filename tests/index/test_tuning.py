@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocosearch_index.records import Float32
-from mocosearch_index.tuning import NEIGHBORS, Truth, choose_cells, without_own
+from mocosearch_index.search.tuning import NEIGHBORS, Truth, choose_cells, without_own
 
 
 def clustered(count: int, dim: int = 16) -> Float32:

@@ -11,10 +11,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from mocosearch_index.atomic import disk_errors_named, disk_full, not_writable, storage_failed
+from mocosearch_index.catalog.schema import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, Migration
 from mocosearch_index.errors import REBUILD, DamagedIndex, IndexLocked, NewerFormat, NotAnIndex
 from mocosearch_index.filesystem import on_network_drive
 from mocosearch_index.paths import shown
-from mocosearch_index.schema import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, Migration
 
 Value = bytes | int | str | None
 _SIDE_FILES = ("-wal", "-journal")

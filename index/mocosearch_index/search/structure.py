@@ -10,9 +10,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
-from mocosearch_index.projection import Projection
 from mocosearch_index.records import Float32, SearchLevel, SearchReport, SearchSettings
-from mocosearch_index.search_levels import ExactLevel, Found, Int64, ListLevel, Selection
+from mocosearch_index.search.levels import ExactLevel, Found, Int64, ListLevel, Selection
+from mocosearch_index.search.projection import Projection
 from mocosearch_index.vectors import Float16
 
 ReadRows = Callable[[Int64], Float16]

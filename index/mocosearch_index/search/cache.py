@@ -4,13 +4,13 @@ from pathlib import Path
 
 import numpy as np
 
-from mocosearch_index import search_file
 from mocosearch_index.atomic import disk_errors_named, sync_folder
-from mocosearch_index.catalog import Catalog
+from mocosearch_index.catalog.catalog import Catalog
 from mocosearch_index.records import Float32, SearchReport
-from mocosearch_index.search_levels import Found, Selection
-from mocosearch_index.search_making import fits, make, make_exact
-from mocosearch_index.search_structure import SearchStructure
+from mocosearch_index.search import file as search_file
+from mocosearch_index.search.levels import Found, Selection
+from mocosearch_index.search.making import fits, make, make_exact
+from mocosearch_index.search.structure import SearchStructure
 from mocosearch_index.shared_lock import SharedLock
 from mocosearch_index.vectors import VectorFile
 

@@ -3,11 +3,11 @@
 import sqlite3
 from collections.abc import Iterable, Sequence
 
-from mocosearch_index.catalog_file import Value, checksum
+from mocosearch_index.catalog.file import Value, checksum
+from mocosearch_index.catalog.library_row import LibraryRow, settings_to_json
+from mocosearch_index.catalog.schema import CONTENT, LIBRARY
 from mocosearch_index.errors import DamagedIndex, UnknownPhoto
-from mocosearch_index.library_row import LibraryRow, settings_to_json
 from mocosearch_index.records import EmbeddedPhoto, FileStamp, IndexSettings, SkippedPhoto
-from mocosearch_index.schema import CONTENT, LIBRARY
 from mocosearch_index.vectors import Int64
 
 _PUT = (

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from mocosearch_index.catalog import Changes
-from mocosearch_index.projection import Projection, projects
+from mocosearch_index.catalog.catalog import Changes
 from mocosearch_index.records import Float32, SearchLevel, SearchSettings
-from mocosearch_index.search_levels import ExactLevel, Int64, ListLevel, Selection
-from mocosearch_index.search_structure import Facts, SearchStructure, projected
-from mocosearch_index.tuning import NEIGHBORS, QUERIES, Truth, choose_cells, without_own
+from mocosearch_index.search.levels import ExactLevel, Int64, ListLevel, Selection
+from mocosearch_index.search.projection import Projection, projects
+from mocosearch_index.search.structure import Facts, SearchStructure, projected
+from mocosearch_index.search.tuning import NEIGHBORS, QUERIES, Truth, choose_cells, without_own
 from mocosearch_index.vectors import VectorFile
 
 EXACT_UP_TO = 200_000  # photos: some 20 ms for a vector of 512 numbers

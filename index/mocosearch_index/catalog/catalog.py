@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from mocosearch_index import catalog_file
 from mocosearch_index.atomic import atomic_path
-from mocosearch_index.catalog_file import CatalogFile, Value, checksum, errors_named
-from mocosearch_index.commit import Commit, unknown
+from mocosearch_index.catalog import file as catalog_file
+from mocosearch_index.catalog.commit import Commit, unknown
+from mocosearch_index.catalog.file import CatalogFile, Value, checksum, errors_named
+from mocosearch_index.catalog.library_row import LibraryRow, settings_from_json, settings_to_json
+from mocosearch_index.catalog.schema import CONTENT, LIBRARY, STAMP
 from mocosearch_index.errors import REBUILD, DamagedIndex, NewGeneration
-from mocosearch_index.library_row import LibraryRow, settings_from_json, settings_to_json
 from mocosearch_index.paths import shown
 from mocosearch_index.records import EncoderIdentity, IndexSettings, KnownFile, Photo, PhotoFilter, PhotoState
-from mocosearch_index.schema import CONTENT, LIBRARY, STAMP
 from mocosearch_index.vectors import Int64
 
 _PHOTO = f"id, {STAMP}, content_hash, width, height, taken_at, state, reason, detail"

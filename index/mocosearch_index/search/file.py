@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch_index.atomic import atomic_path
-from mocosearch_index.projection import Projection
 from mocosearch_index.records import SearchLevel, SearchReport, SearchSettings
-from mocosearch_index.search_levels import level_of
-from mocosearch_index.search_structure import Facts, SearchStructure
+from mocosearch_index.search.levels import level_of
+from mocosearch_index.search.projection import Projection
+from mocosearch_index.search.structure import Facts, SearchStructure
 
 VERSION = 2
 _MAGIC = b"mocoann\n"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch_index.records import Float32
-from mocosearch_index.search_levels import Int64
+from mocosearch_index.search.levels import Int64
 
 NEIGHBORS = 10
 QUERIES = 400  # 4,000 neighbors: the share that is found is known to some tenths of a percent
