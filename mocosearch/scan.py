@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 from mocosearch.images.decode import ALWAYS_RETRY
@@ -41,9 +42,10 @@ def look(root: Path, rules: IgnoreRules | None = None, on_count: Callable[[int],
     """Walk through `root`, telling `on_count` now and then how many photos there are so far; NoPhotos, BadPattern."""
     unreadable: list[bytes] = []
     files: list[FileStamp] = []
-    for stamp in find_photos(root, rules=rules, on_unreadable=lambda path, error: unreadable.append(path)):
-        files.append(stamp)
-        if len(files) % _COUNTED == 0:
+    photos = find_photos(root, rules=rules, on_unreadable=lambda path, error: unreadable.append(path))
+    while block := list(islice(photos, _COUNTED)):
+        files += block
+        if len(block) == _COUNTED:
             on_count(len(files))
     return Found(files, unreadable)
 
