@@ -20,7 +20,7 @@ import torch
 from bench.machine import machine_facts, markdown_facts, markdown_table
 from mocosearch.images.walk import find_photos
 from mocosearch.library import Library
-from mocosearch.scan import look, many_records
+from mocosearch.update.scan import look, many_records
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity
 

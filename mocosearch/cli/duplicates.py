@@ -115,7 +115,7 @@ def _told(what: str, threshold: "Threshold") -> str:
 def _as_json(library: "Library", report: "DuplicateReport") -> dict[str, object]:
     from dataclasses import asdict
 
-    from mocosearch.recognize import path_of
+    from mocosearch.library.recognize import path_of
 
     def facts(photo: "Photo") -> dict[str, object]:
         # A name that is not UTF-8 holds escaped surrogates, from which os.fsencode makes the very bytes again.
@@ -172,7 +172,7 @@ def _how(copy: "Copy") -> str:
 
 def _print_paths(library: "Library", report: "DuplicateReport") -> None:
     """Print paths byte by byte, the one to keep first; one that holds a line break is escaped, to stay one line."""
-    from mocosearch.recognize import path_of
+    from mocosearch.library.recognize import path_of
     from mocosearch_index.paths import printable
 
     for number, group in enumerate(report.groups):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from mocosearch.vector_exports import ListFormat
+    from mocosearch.library.exports import ListFormat
 
 FORMATS = ("torchvision", "safetensors", "onnx", "detectron2")
 
@@ -82,7 +82,7 @@ def index(folder: Path | None, list_format: "ListFormat", force: bool, out: Path
     `faiss.read_index` reads the file: inner products of unit vectors, and the ids of the list. F.csv (or F.jsonl) has
     id, path below DIR, width, height and the time taken of each. The paths of both files are printed.
     """
-    from mocosearch.vector_exports import export_index
+    from mocosearch.library.exports import export_index
 
     _export_vectors(export_index, folder, out, list_format, force)
 
@@ -99,7 +99,7 @@ def embeddings(folder: Path | None, list_format: "ListFormat", force: bool, out:
     `numpy.load` reads the array: float32, one unit vector a row. F.csv (or F.jsonl) has id, path below DIR, width,
     height and the time taken of each. The paths of both files are printed.
     """
-    from mocosearch.vector_exports import export_embeddings
+    from mocosearch.library.exports import export_embeddings
 
     _export_vectors(export_embeddings, folder, out, list_format, force)
 

@@ -117,7 +117,7 @@ def _watch(library: "Library", stop: Callable[[], bool], time_cap: float, as_jso
     `kept`: how many photos are gone and were said to be kept.
     """
     from mocosearch.errors import NoPhotos
-    from mocosearch.watch import watch
+    from mocosearch.update.watch import watch
     from mocosearch_index.errors import DiskFull, IndexLocked, NotAnIndex, StorageFailed
     from mocosearch_index.paths import shown
 

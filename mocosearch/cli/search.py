@@ -10,14 +10,14 @@ import click
 
 if TYPE_CHECKING:
     from mocosearch.library import Hit, Library
-    from mocosearch.queries import Crop, Example
+    from mocosearch.library.queries import Crop, Example
     from mocosearch_index.records import PhotoFilter
 
 _STDIN = "-"
 
 
 def _crop(text: str) -> "Crop":
-    from mocosearch.queries import Crop
+    from mocosearch.library.queries import Crop
 
     try:
         return Crop.parse(text)
@@ -36,7 +36,7 @@ def _until(text: str) -> str:
 
 
 def _moment(text: str) -> tuple[str, str]:
-    from mocosearch.queries import first_and_last_second
+    from mocosearch.library.queries import first_and_last_second
 
     try:
         return first_and_last_second(text)
@@ -112,7 +112,7 @@ def command(
         raise click.UsageError("- can be given once: stdin holds one picture.")
     from mocosearch.find_library import library_in_use
     from mocosearch.library import Library
-    from mocosearch.recognize import folder_of
+    from mocosearch.library.recognize import folder_of
     from mocosearch_index.paths import shown
     from mocosearch_index.records import PhotoFilter
 
@@ -135,7 +135,7 @@ def command(
 
 def _own(library: "Library", images: list[str]) -> frozenset[int]:
     """Return the ids of the photos of the library among `images`."""
-    from mocosearch.recognize import photo_of
+    from mocosearch.library.recognize import photo_of
 
     photos = (photo_of(library.index, Path(image)) for image in images if image != _STDIN)
     return frozenset(photo.id for photo in photos if photo)
@@ -159,7 +159,7 @@ def _nothing_found(where: "PhotoFilter") -> str:
 
 
 def _as_json(library: "Library", hit: "Hit") -> dict[str, object]:
-    from mocosearch.recognize import path_of
+    from mocosearch.library.recognize import path_of
 
     # A name that is not UTF-8 holds escaped surrogates, from which os.fsencode makes the very bytes again.
     return {
@@ -187,7 +187,7 @@ def _print_table(hits: list["Hit"]) -> None:
 
 def _print_paths(library: "Library", hits: list["Hit"], nul: bool) -> None:
     """Print paths as they are, byte by byte; in lines, one that holds a line break is escaped, to stay one line."""
-    from mocosearch.recognize import path_of
+    from mocosearch.library.recognize import path_of
     from mocosearch_index.paths import printable
 
     for hit in hits:

@@ -15,7 +15,7 @@ from mocosearch.duplicates.threshold import Calibration
 from mocosearch.duplicates.turns import TURNS
 from mocosearch.errors import LibraryChanged
 from mocosearch.library import Library
-from mocosearch.recognize import path_of
+from mocosearch.library.recognize import path_of
 from mocosearch_index.duplicates import NEVER, Spreading, Star, stars
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import Photo

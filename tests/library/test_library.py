@@ -12,11 +12,12 @@ import pytest
 import torch
 from PIL import Image
 
-from mocosearch import update_work, user_folders
+from mocosearch import user_folders
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import BadCheckpoint, NoEncoder, NoLibrary, NoPhotos, PhotoGone
 from mocosearch.library import Library, Progress
 from mocosearch.nets import build_backbone
+from mocosearch.update import work as update_work
 from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, IndexLocked, NotWritable, UnknownPhoto
 from mocosearch_index.image_index import ImageIndex
 

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Self
 
 from PIL import Image
 
-from mocosearch import own_encoder
 from mocosearch.errors import BadSettings, NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
 from mocosearch.images.decode import TIME_CAP, decode, read_file
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
-from mocosearch.library_status import LibraryStatus, library_status
-from mocosearch.own_encoder import OwnEncoder, identity_of
-from mocosearch.queries import Crop, Example, PhotoId, direction
-from mocosearch.recognize import is_unchanged, path_of, photo_of
-from mocosearch.update import UpdateReport, no_photos, run_update
-from mocosearch.update_work import Progress
+from mocosearch.library import own_encoder
+from mocosearch.library.own_encoder import OwnEncoder, identity_of
+from mocosearch.library.queries import Crop, Example, PhotoId, direction
+from mocosearch.library.recognize import is_unchanged, path_of, photo_of
+from mocosearch.library.status import LibraryStatus, library_status
+from mocosearch.update.run import UpdateReport, no_photos, run_update
+from mocosearch.update.work import Progress
 from mocosearch.user_folders import encoder_trained_last
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index

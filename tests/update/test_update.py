@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from mocosearch.images.decode import Undecodable
 from mocosearch.images.prepared import content_hash
-from mocosearch.scan import look
-from mocosearch.update import UpdateReport, run_update
-from mocosearch.update_work import Progress, Work
+from mocosearch.update.run import UpdateReport, run_update
+from mocosearch.update.scan import look
+from mocosearch.update.work import Progress, Work
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, Float32
 

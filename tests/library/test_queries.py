@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mocosearch.errors import BadCrop
-from mocosearch.queries import Crop, direction, first_and_last_second
+from mocosearch.library.queries import Crop, direction, first_and_last_second
 
 numbers = st.floats(-1, 1, width=32)
 vectors = st.lists(numbers, min_size=4, max_size=4).map(lambda row: np.array(row, np.float32))

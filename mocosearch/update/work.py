@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
 from mocosearch.images.decode import TIME_CAP, Undecodable, decoder_capabilities
-from mocosearch.reuse import Moved, SameContent, recognize
-from mocosearch.scan import Found
+from mocosearch.update.reuse import Moved, SameContent, recognize
+from mocosearch.update.scan import Found
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, FileStamp, KnownFile, SkippedPhoto
 

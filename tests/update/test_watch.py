@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mocosearch import watch as module
-from mocosearch.watch import watch
+from mocosearch.update import watch as module
+from mocosearch.update.watch import watch
 
 LONG = 3600.0
 

@@ -6,7 +6,7 @@ import pytest
 
 from mocosearch.errors import NoPhotos
 from mocosearch.images.ignore import IgnoreRules
-from mocosearch.scan import Found, compare, look, looks_like_loss, split_off_left_out
+from mocosearch.update.scan import Found, compare, look, looks_like_loss, split_off_left_out
 from mocosearch_index.records import FileStamp, KnownFile
 
 DECODER = "decoder 1"

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mocosearch import scan
 from mocosearch.errors import NoPhotos
 from mocosearch.images.decode import TIME_CAP, decoder_capabilities
 from mocosearch.images.ignore import IgnoreRules
-from mocosearch.scan import Found
-from mocosearch.update_work import Progress, Work
+from mocosearch.update import scan
+from mocosearch.update.scan import Found
+from mocosearch.update.work import Progress, Work
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.paths import printable, shown
 from mocosearch_index.records import KnownFile, SkippedPhoto

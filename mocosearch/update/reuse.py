@@ -11,7 +11,7 @@ from hashlib import blake2b, file_digest
 from pathlib import Path
 
 from mocosearch.images.prepared import HASH_BYTES
-from mocosearch.scan import Found, is_below
+from mocosearch.update.scan import Found, is_below
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import FileStamp, KnownFile, Photo
 

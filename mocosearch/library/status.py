@@ -4,10 +4,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mocosearch import scan
 from mocosearch.errors import BadPattern, NoPhotos
 from mocosearch.images.decode import decoder_capabilities
 from mocosearch.images.ignore import IgnoreRules
+from mocosearch.update import scan
 from mocosearch.user_folders import current_fingerprint
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EncoderIdentity, IndexSettings, Photo, SearchReport
