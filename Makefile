@@ -32,8 +32,9 @@ help:
 demo: $(VENV)/installed
 	$(BIN)/mocosearch demo || [ $$? -eq 130 ]  # 130: ended with Ctrl-C, as it should
 
+# Tests side by side, one thread each; threads that wait do not spin, for other processes want the cores.
 test: $(VENV)/installed-test
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest  # threads that wait do not spin: other processes want the cores
+	OMP_NUM_THREADS=1 OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -n auto --maxprocesses 4 --dist worksteal
 
 lint: $(VENV)/installed-dev
 	$(BIN)/ruff check .

@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
+PYTEST = "python -m pytest -n auto --maxprocesses 4 --dist worksteal"
+
 pytestmark = pytest.mark.skipif(not shutil.which("make"), reason="needs make: sudo apt install make")
 
 # Makes an "environment" whose python and mocosearch only write down that they were called.
@@ -105,7 +107,7 @@ def test_packages_are_installed_once_until_pyproject_changes(checkout: Path) -> 
     python_that(checkout / "bin" / "python3", shell=FAKE_VENV)
     install = "python -m pip install --disable-pip-version-check -e ."
     assert make(checkout, "test").returncode == 0
-    assert calls(checkout) == [f"{install}[test]", "python -m pytest"]
+    assert calls(checkout) == [f"{install}[test]", PYTEST]
     assert make(checkout, "demo").returncode == 0  # the test packages hold those of the demo
     assert calls(checkout) == ["mocosearch demo"]
     assert make(checkout, "lint").returncode == 0
@@ -117,11 +119,11 @@ def test_packages_are_installed_once_until_pyproject_changes(checkout: Path) -> 
         "lint-imports ",
     ]
     assert make(checkout, "test").returncode == 0
-    assert calls(checkout) == ["python -m pytest"]
+    assert calls(checkout) == [PYTEST]
     newer = (checkout / ".venv" / "installed-test").stat().st_mtime + 1
     os.utime(checkout / "pyproject.toml", (newer, newer))
     assert make(checkout, "test").returncode == 0
-    assert calls(checkout) == [f"{install}[test]", "python -m pytest"]
+    assert calls(checkout) == [f"{install}[test]", PYTEST]
 
 
 def test_a_failed_installation_is_tried_again(checkout: Path) -> None:
