@@ -57,7 +57,7 @@ def command(
     out: Path,
     as_json: bool,
 ) -> None:
-    """Vary one thing at a time, as the papers do, and score every encoder by kNN accuracy.
+    """Vary one thing at a time, as the papers do, and score it.
 
     \b
     queue         the length K, from the batch to what the collection allows
@@ -66,7 +66,8 @@ def command(
     dictionary    queue, memory bank, and the batch itself (end-to-end)
     recipe        from MoCo v1 to v2: head, augmentation, cosine
 
-    Each cell is a training run in --out; after Ctrl-C or a kill the same command goes on. Labels score, nothing else.
+    Each cell is a training run in --out, scored by kNN accuracy; after Ctrl-C or a kill the same command goes on.
+    Labels score, nothing else.
     """
     from mocosearch.evaluation.labelled import find_labelled
     from mocosearch.recipes import load_recipe

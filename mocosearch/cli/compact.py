@@ -11,7 +11,7 @@ import click
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(folder: Path | None, as_json: bool) -> None:
-    """Give back the disk space of what a library does not use any more.
+    """Give back the disk space that a library no longer needs.
 
     Photos that are gone are forgotten: should they come back they are embedded again. The page and searches that go
     on meanwhile are not disturbed. DIR is a folder that was indexed; without it, the library of the current folder,

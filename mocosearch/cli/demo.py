@@ -28,9 +28,10 @@ if TYPE_CHECKING:
 @click.option("--no-serve", is_flag=True, help="Stop after the table instead of opening the page.")
 @click.option("--port", type=click.IntRange(1, 65535), help="Port of the page.  [default: 7860, or the next free one]")
 def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bool, port: int | None) -> None:
-    """Train, index, score and search real images, in a few minutes and in a folder of its own.
+    """Train, index, score and search real images in a few minutes.
 
-    2,000 satellite tiles come with mocosearch. Their labels are used for the table only, never for training.
+    All of it happens in a folder of its own. 2,000 satellite tiles come with mocosearch; their labels are used for
+    the table only, never for training.
     """
     from mocosearch import demo
     from mocosearch.errors import Interrupted

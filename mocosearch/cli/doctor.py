@@ -8,7 +8,7 @@ _COLORS = {"ok": "green", "warning": "yellow", "broken": "red"}
 @click.command("doctor")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(as_json: bool) -> int:
-    """Check the installation: versions, devices, image formats, folders.
+    """Check the installation: versions, devices, formats, folders.
 
     Exits with 1 when something is broken, with 0 when all is well or there are only warnings.
     """

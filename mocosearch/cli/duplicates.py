@@ -37,11 +37,12 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(folder: Path | None, identical: bool, threshold: float | None, turned: bool | None, as_json: bool) -> None:
-    """Find photos that are copies of each other: the same bytes, or resized, recompressed, cropped, turned, mirrored.
+    """Find photos that are copies of each other; deletes nothing.
 
-    Each group names a photo worth keeping first and says why. Nothing is ever deleted. On a terminal a table is
-    printed; into a pipe one path a line, with an empty line between groups. DIR is a folder that was indexed;
-    without it, the library of the current folder, else the one indexed last.
+    Copies are the same bytes, or resized, recompressed, slightly cropped, turned or mirrored. Each group names a photo
+    worth keeping first and says why. On a terminal a table is printed; into a pipe one path a line, with an empty line
+    between groups. DIR is a folder that was indexed; without it, the library of the current folder, else the one
+    indexed last.
     """
     from mocosearch.duplicates.find import find_duplicates
     from mocosearch.find_library import library_in_use

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @click.group("eval")
 def command() -> None:
-    """Say with a number whether an encoder is any good, on photos sorted into class folders.
+    """Score an encoder on photos sorted into class folders.
 
     The labels are used for scoring only. The class of a photo is the folder that it lies in.
     """
@@ -41,7 +41,7 @@ def _options(function: Callable[..., None]) -> Callable[..., None]:
 @_options
 @click.option("-k", type=click.IntRange(min=1), default=20, show_default=True, help="Neighbors that vote.")
 def knn(folder: Path, encoder: str | None, as_json: bool, k: int) -> None:
-    """Name each photo of DIR by a vote of its nearest neighbors among the others.
+    """Name each photo of DIR by a vote of its nearest neighbors.
 
     The vote is weighted by exp(cosine / 0.07). Precision@10 is the share of the ten nearest that are of the
     photo's own class: what a search shows.
@@ -67,7 +67,7 @@ def knn(folder: Path, encoder: str | None, as_json: bool, k: int) -> None:
 @_options
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the split.")
 def linear(folder: Path, encoder: str | None, as_json: bool, seed: int) -> None:
-    """Train a linear classifier on the frozen vectors of DIR and score it on photos it has not seen.
+    """Train a linear classifier on the vectors of DIR and score it.
 
     A fifth of every class is held out for scoring; the regularization is chosen on a part of the rest.
     """

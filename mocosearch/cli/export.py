@@ -23,11 +23,12 @@ def command() -> None:
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> None:
-    """Write ENCODER, or the one trained last, as a file of another project.
+    """Write an encoder as a file of another project.
 
-    ENCODER is whatever `index --encoder` takes. torchvision: a state dict. safetensors: the same tensors, with what
-    mocosearch knows of them. onnx: from pixels to unit vectors, checked against torch. detectron2: its MODEL.WEIGHTS.
-    The path of the file is printed; docs/encoders.md tells how to load it.
+    ENCODER is whatever `index --encoder` takes; without it, the encoder that was trained last. torchvision: a state
+    dict. safetensors: the same tensors, with what mocosearch knows of them. onnx: from pixels to unit vectors, checked
+    against torch. detectron2: its MODEL.WEIGHTS. The path of the file is printed; docs/encoders.md tells how to load
+    it.
     """
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.user_folders import encoder_trained_last
@@ -76,7 +77,7 @@ def _options_of_vectors(command: Callable[..., None]) -> Callable[..., None]:
     help="The FAISS file; the list lies beside.",
 )
 def index(folder: Path | None, list_format: "ListFormat", force: bool, out: Path) -> None:
-    """Write the vectors of the library in DIR as a plain FAISS file, with a list of its photos.
+    """Write the vectors of a library as a FAISS file, with a list.
 
     DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
     `faiss.read_index` reads the file: inner products of unit vectors, and the ids of the list. F.csv (or F.jsonl) has
@@ -93,11 +94,11 @@ def index(folder: Path | None, list_format: "ListFormat", force: bool, out: Path
     "--out", metavar="F.npy", type=click.Path(path_type=Path), required=True, help="The array; the list lies beside."
 )
 def embeddings(folder: Path | None, list_format: "ListFormat", force: bool, out: Path) -> None:
-    """Write the vectors of the library in DIR as a NumPy array, with a list of its photos in the same order.
+    """Write the vectors of a library as an array, with a list.
 
     DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
-    `numpy.load` reads the array: float32, one unit vector a row. F.csv (or F.jsonl) has id, path below DIR, width,
-    height and the time taken of each. The paths of both files are printed.
+    `numpy.load` reads the array: float32, one unit vector a row, in the order of the list. F.csv (or F.jsonl) has id,
+    path below DIR, width, height and the time taken of each. The paths of both files are printed.
     """
     from mocosearch.library.exports import export_embeddings
 

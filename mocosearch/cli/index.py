@@ -43,7 +43,12 @@ _STAGES = {
 @settings_options
 @click.option("--prune", is_flag=True, help="Take photos that are gone as deleted, even if it is most of them.")
 @click.option("--watch", "is_watching", is_flag=True, help="Go on: follow the folder until Ctrl-C.")
-@click.option("--time-cap", type=click.FloatRange(1), metavar="SECONDS", help="For decoding one file.  [default: 60]")
+@click.option(
+    "--time-cap",
+    type=click.FloatRange(1),
+    metavar="SECONDS",
+    help="Longest time that one file may take.  [default: 60]",
+)
 @click.option("--strict", is_flag=True, help="Exit with 3 when a file of the library cannot be read.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object; with --watch, one a line and update.")
 def command(
@@ -57,11 +62,13 @@ def command(
     as_json: bool,
     **flags: Any,
 ) -> int:
-    """Embed every photo below DIR; run it again whenever the folder has changed, or let it watch.
+    """Embed the photos below DIR; run it again after any change.
 
     Only new and changed photos are embedded; moved and copied ones keep their vectors. What is done is saved every few
     seconds: after Ctrl-C, a crash or a full disk the next run goes on from there. A file that cannot be read is skipped
     and listed by `status`.
+
+    The library keeps --include, --exclude, --search, --dim and --whiten until they are given again.
     """
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.images.decode import TIME_CAP

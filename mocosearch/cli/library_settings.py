@@ -9,8 +9,6 @@ import click
 if TYPE_CHECKING:
     from mocosearch_index.records import IndexSettings
 
-_KEPT = "Kept by the library until it is given again"
-
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a command with the flags; it takes them on as `**flags`, which `chosen` understands."""
@@ -19,32 +17,29 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--include",
             multiple=True,
             metavar="PATTERN",
-            help="Take hidden, junk or otherwise named files and folders that match, as in a .gitignore; may be given "
-            f'several times. {_KEPT}; "" takes none.',
+            help="Take hidden, junk or otherwise named files and folders that match, as in a .gitignore; repeatable. "
+            '"" takes none.',
         ),
         click.option(
             "--exclude",
             multiple=True,
             metavar="PATTERN",
-            help="Leave out what matches, as in a .gitignore; a .mocosearchignore in any folder does the same. "
-            f'{_KEPT}; "" leaves out nothing.',
+            help="Leave out what matches, as in a .gitignore; repeatable. A .mocosearchignore in any folder does the "
+            'same. "" leaves out nothing.',
         ),
         click.option(
             "--search",
             type=click.Choice(["auto", "exact", "ivf", "compressed"]),
-            help=f"How the index is searched; auto: by the number of photos. {_KEPT}.",
+            metavar="LEVEL",
+            help="How the index is searched: exact, ivf, compressed, or auto, which goes by the number of photos.",
         ),
         click.option(
             "--dim",
             type=click.IntRange(0),
             metavar="N",
-            help=f"Search vectors of N numbers, projected by PCA; 0: as the encoder made them. {_KEPT}.",
+            help="Search vectors of N numbers, projected by PCA; 0: as the encoder made them.",
         ),
-        click.option(
-            "--whiten/--no-whiten",
-            default=None,
-            help=f"Let all components of the PCA count alike. {_KEPT}.",
-        ),
+        click.option("--whiten/--no-whiten", default=None, help="Let all components of the PCA count alike."),
     )
     for option in reversed(options):
         command = option(command)

@@ -57,8 +57,8 @@ def cli() -> None:
     """Search an image collection by picture, with an encoder learned from that very collection.
 
     \b
-    mocosearch train ./photos     learn an encoder from the photos (no labels needed)
-    mocosearch index ./photos     embed every photo; run it again whenever the folder changes
+    mocosearch train ./photos     learn an encoder from the photos alone
+    mocosearch index ./photos     embed them; run it again after any change
     mocosearch serve              look for similar photos in the browser
     """
 

@@ -26,7 +26,7 @@ def command(context: click.Context, as_json: bool) -> None:
 @command.command("show")
 @click.argument("name")
 def show(name: str) -> None:
-    """Print the recipe NAME: a YAML file to copy, change and give to `train --recipe FILE`."""
+    """Print the recipe NAME: YAML, for `train --recipe FILE`."""
     from mocosearch.recipes import recipe_text
 
     click.echo(recipe_text(name), nl=False)

@@ -23,10 +23,11 @@ _LISTED = 20  # files named for each reason
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with every skipped file.")
 def command(folder: Path | None, as_json: bool) -> None:
-    """Say what a library holds: photos, skipped files and why, encoder, how it is searched, size on disk.
+    """Say what a library holds and what has changed since.
 
-    The folder is looked through for what is new, changed or gone since it was indexed; no photo is read.
-    DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
+    Photos, skipped files and why, encoder, how it is searched and how well, size on disk. The folder is looked
+    through for what is new, changed or gone since it was indexed; no photo is read. DIR is a folder that was
+    indexed; without it, the library of the current folder, else the one indexed last.
     """
     from mocosearch.find_library import library_in_use
     from mocosearch.library import Library

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 def command(folder: Path | None, as_json: bool) -> int:
-    """Read all that a library has stored, check it, and repair what can be.
+    """Check all that a library has stored; repair what can be.
 
     The exit code is 1 when something is left that is broken. What is damaged beyond repair of one photo is forgotten,
     and the next `index` embeds that photo again. DIR is a folder that was indexed; without it, the library of the

@@ -62,6 +62,14 @@ def test_every_command_and_option_has_help(words: str) -> None:
             assert parameter.help, f"{words} {parameter.opts[0]} has no help"
 
 
+def test_help_fits_a_terminal_of_80_columns_and_cuts_no_sentence() -> None:
+    for words, command in {"": cli, **all_commands()}.items():
+        context = click.Context(command, info_name=f"mocosearch {words}", terminal_width=80)
+        for line in command.get_help(context).splitlines():
+            assert len(line) <= 80, line
+            assert not line.endswith("...") or line.startswith("Usage:"), line
+
+
 @pytest.mark.parametrize("words", all_commands())
 def test_help_of_every_command_loads_nothing_heavy(words: str) -> None:
     out, loaded = run(AS_COMMAND, *words.split(), "--help")
