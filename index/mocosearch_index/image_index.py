@@ -71,8 +71,9 @@ class ImageIndex:
                 remove_partials(folder)
 
     @classmethod
-    def create(cls, folder: Path, *, root: Path, encoder: EncoderIdentity) -> Self:
+    def create(cls, folder: str | Path, *, root: str | Path, encoder: EncoderIdentity) -> Self:
         """Make an index without photos and open it for writing; IndexExists, IndexLocked, NotWritable."""
+        folder, root = Path(folder), Path(root)
         with disk_errors_named(folder):
             # Photos are private, and so are their vectors.
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -90,8 +91,9 @@ class ImageIndex:
             raise
 
     @classmethod
-    def open(cls, folder: Path, *, writable: bool = False) -> Self:
+    def open(cls, folder: str | Path, *, writable: bool = False) -> Self:
         """Open the index in `folder`; NotAnIndex, DamagedIndex, NewerFormat, IndexLocked, NotWritable."""
+        folder = Path(folder)
         if not is_index(folder):
             raise not_an_index(folder)
         if not writable:

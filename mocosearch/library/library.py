@@ -24,7 +24,7 @@ from mocosearch.library.status import LibraryStatus, library_status
 from mocosearch.update.run import UpdateReport, no_photos, run_update
 from mocosearch.update.work import Progress
 from mocosearch.user_folders import encoder_trained_last
-from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
+from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable, UnknownPhoto
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import CompactReport, Float32, IndexSettings, Photo, PhotoFilter, Problem
@@ -58,16 +58,17 @@ class Library:
     @classmethod
     def create(
         cls,
-        root: Path,
+        root: str | Path,
         encoder: "Encoder",
-        index_dir: Path | None = None,
+        index_dir: str | Path | None = None,
         settings: IndexSettings = _UNCHOSEN,
     ) -> Self:
         """Make a library without photos in `root`/.mocosearch or in `index_dir`, with a copy of the encoder.
 
         IndexExists, before anything is made, when the folder is kept for something else; BadPattern, BadSettings.
         """
-        folder = root / FOLDER if index_dir is None else index_dir
+        root = Path(root)
+        folder = root / FOLDER if index_dir is None else Path(index_dir)
         _check_place(folder, root)
         try:
             library = cls(ImageIndex.create(folder, root=root, encoder=identity_of(encoder)))
@@ -84,8 +85,9 @@ class Library:
         return library
 
     @classmethod
-    def open(cls, root: Path, index_dir: Path | None = None, writable: bool = False) -> Self:
+    def open(cls, root: str | Path, index_dir: str | Path | None = None, writable: bool = False) -> Self:
         """Open the library of `root`, or the one whose index is in `index_dir`; NoLibrary."""
+        root, index_dir = Path(root), _path(index_dir)
         index = ImageIndex.open(index_folder(root, index_dir), writable=writable)
         if index_dir is not None and index.root.resolve() != root.resolve():
             index.close()
@@ -98,9 +100,9 @@ class Library:
     @classmethod
     def open_or_create(
         cls,
-        root: Path,
-        encoder: str | None = None,
-        index_dir: Path | None = None,
+        root: str | Path,
+        encoder: str | Path | None = None,
+        index_dir: str | Path | None = None,
         load: Callable[[str | Path], "Encoder"] = own_encoder.load,
         choose: Callable[[IndexSettings], IndexSettings] = lambda settings: settings,
     ) -> tuple[Self, str]:
@@ -110,6 +112,7 @@ class Library:
         library's settings and returns those that it has from now on. NoPhotos, NoEncoder, EncoderMismatch, BadPattern,
         BadSettings.
         """
+        root, index_dir = Path(root), _path(index_dir)
         if has_index(root, index_dir):
             return cls._reopen(root, encoder, index_dir, load, choose), "recorded in the index"
         settings = choose(IndexSettings())
@@ -124,7 +127,7 @@ class Library:
     def _reopen(
         cls,
         root: Path,
-        encoder: str | None,
+        encoder: str | Path | None,
         index_dir: Path | None,
         load: Callable[[str | Path], "Encoder"],
         choose: Callable[[IndexSettings], IndexSettings],
@@ -203,21 +206,26 @@ class Library:
 
         That is by the mean of the unit vectors of `like` less that of `unlike`; nothing is found when they cancel out,
         or the encoder sees nothing in them. Photos of the library that are given by id are themselves left out, and
-        load no torch. UnknownPhoto, NoEncoder, EncoderMismatch.
+        load no torch. UnknownPhoto, NoEncoder, EncoderMismatch; ValueError without an example.
         """
         vector = direction([self._vector(example) for example in like], [self._vector(example) for example in unlike])
         if vector is None:
             return []
         own = (int(example) for example in (*like, *unlike) if isinstance(example, PhotoId))
         found = self.index.search(vector[None], k, replace(where, exclude=where.exclude.union(own)))[0]
-        return [Hit(self.index.photo(found_id), score) for found_id, score in found]
+        hits = []
+        for found_id, score in found:
+            with suppress(UnknownPhoto):  # gone, and forgotten by a compaction that the index has not looked at yet
+                hits.append(Hit(self.index.photo(found_id), score))
+        return hits
 
-    def example(self, source: Path | bytes, crop: Crop | None = None) -> Example:
+    def example(self, source: str | Path | bytes, crop: Crop | None = None) -> Example:
         """Return what a search by this file, or the bytes of one, or by a part of it, goes by.
 
         What the library holds is recognized, by path, size and time or else by its content, and not embedded again.
         NoPhotos (there is no such file), Undecodable, BadCrop.
         """
+        source = Path(source) if isinstance(source, str) else source
         own = photo_of(self.index, source) if isinstance(source, Path) else None
         if own and not crop and is_unchanged(self.index, own):
             return own.id
@@ -289,6 +297,10 @@ class Library:
         report = self.index.compact()
         self.index.save_search_file()
         return replace(report, bytes_freed=max(0, before - self.index.size_on_disk()))  # with the search file again
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)
 
 
 def _check_place(folder: Path, root: Path) -> None:

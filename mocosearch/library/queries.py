@@ -21,7 +21,12 @@ _NO_DIRECTION = 1e-3  # what is left of two equal vectors of which one was round
 
 
 def direction(like: Sequence[Float32], unlike: Sequence[Float32] = ()) -> Float32 | None:
-    """Return the mean of the unit vectors (dim,) `like`, less that of `unlike`; None when nothing is left of it."""
+    """Return the mean of the unit vectors (dim,) `like`, less that of `unlike`; None when nothing is left of it.
+
+    ValueError when there is none to search by.
+    """
+    if not like:
+        raise ValueError("there must be an example to search by")
     mean = _mean_of_units(like)
     if unlike:
         mean = mean - _mean_of_units(unlike)

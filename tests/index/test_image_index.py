@@ -420,3 +420,11 @@ def test_the_size_on_disk_counts_every_file(folder: Path, index: ImageIndex) -> 
     (folder / "encoder").mkdir()
     (folder / "encoder" / "weights").write_bytes(b"x" * 12345)
     assert index.size_on_disk() == before + 12345
+
+
+def test_ids_may_come_out_of_an_array(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)])
+    ids, vectors = index.all_vectors()
+    assert index.photo(ids[0]).path == CAT
+    assert (index.vectors(ids) == vectors).all()
+    assert index.select(PhotoFilter(ids=frozenset(ids[1:]))) == ids[1:]

@@ -377,6 +377,26 @@ def test_similar_photos_leave_out_the_photo_itself_and_what_is_gone(library: Lib
         library.search([99], k=1)
 
 
+def test_a_search_goes_past_photos_that_a_compaction_has_forgotten(library: Library, root: Path) -> None:
+    with Library.open(root) as reader:
+        every = reader.search([1], k=10)
+        library.close()
+        (root / os.fsdecode(every[1].photo.path)).unlink()
+        with Library.open(root, writable=True) as writer:
+            writer.update()
+            writer.compact()
+        assert reader.search([1], k=10) == [every[0], *every[2:]]
+
+
+def test_folders_and_files_may_be_named_as_text(root: Path, encoder: Encoder, tmp_path: Path) -> None:
+    index_dir = str(tmp_path / "index")
+    with Library.create(str(root), encoder, index_dir) as library:
+        library.update()
+    with Library.open(str(root), index_dir) as library:
+        assert library.search([library.example(str(root / "0.jpg"))], k=9) == library.search([1], k=9)
+    Library.open_or_create(str(root), index_dir=index_dir)[0].close()
+
+
 def test_a_photo_is_known_again_by_its_content_and_seen_as_it_is_when_that_changed(
     library: Library, root: Path, tmp_path: Path
 ) -> None:

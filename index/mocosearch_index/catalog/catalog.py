@@ -98,7 +98,7 @@ class Catalog:
 
     def photo(self, photo_id: int) -> Photo:
         """Return the photo with this id or raise UnknownPhoto."""
-        rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE id = ?", (photo_id,))
+        rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE id = ?", (int(photo_id),))
         if not rows:
             raise unknown(photo_id)
         return Photo(*rows[0])
@@ -239,7 +239,7 @@ class Catalog:
         return np.array(self._all(f"SELECT id FROM photo WHERE {condition}", values), np.int64).ravel()
 
     def _row_of(self, photo_id: int) -> int:
-        rows = self._all("SELECT row FROM photo WHERE id = ? AND row IS NOT NULL", (photo_id,))
+        rows = self._all("SELECT row FROM photo WHERE id = ? AND row IS NOT NULL", (int(photo_id),))
         if not rows:
             raise unknown(photo_id)
         return int(rows[0][0])
@@ -264,7 +264,7 @@ def _conditions(where: PhotoFilter) -> list[tuple[str, Sequence[Value]]]:
         # NULL, a date that is not known, is in no range; every date comes before a colon.
         conditions.append(("taken_at BETWEEN ? AND ?", (where.taken_from or "", where.taken_until or ":")))
     if where.ids is not None:
-        conditions.append(("id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(where.ids)),)))
+        conditions.append(("id IN (SELECT value FROM json_each(?))", (json.dumps(sorted(map(int, where.ids))),)))
     if where.folder:
         conditions.append(("path > ? AND path < ?", (where.folder + b"/", where.folder + b"0")))  # 0 comes after /
     return conditions
