@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.numbers import NumberRange
 from mocosearch.cli.stop_signal import stop_on_signals
 from mocosearch.cli.training_progress import counting, training_bar
 
@@ -26,7 +27,7 @@ NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key of it; repeatable.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=3.0,
     show_default=True,
     help="What the baseline may train; all cells take as many steps.",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.numbers import NumberRange
 from mocosearch.cli.stop_signal import stop_on_signals
 from mocosearch.cli.training_progress import counting, print_plan, training_bar
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.option("--photos", type=click.Path(path_type=Path), help="Your own folder instead of the satellite tiles.")
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     default=3.0,
     show_default=True,
     help="Time to train.",

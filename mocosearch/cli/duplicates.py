@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.numbers import NumberRange
+
 if TYPE_CHECKING:
     from rich.text import Text
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 @click.option(
     "--threshold",
     metavar="COSINE",
-    type=click.FloatRange(0, 1, min_open=True),
+    type=NumberRange(0, 1, min_open=True),
     help="From which likeness on photos are copies.  [default: measured on copies made of the library's photos]",
 )
 @click.option(

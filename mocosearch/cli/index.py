@@ -13,6 +13,7 @@ from mocosearch.cli.encoders import FORMS
 from mocosearch.cli.index_report import print_json, print_text
 from mocosearch.cli.library_settings import chosen, settings_line, settings_options
 from mocosearch.cli.main import INTERRUPTED
+from mocosearch.cli.numbers import NumberRange
 from mocosearch.cli.stop_signal import stop_on_signals
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ _STAGES = {
 @click.option("--watch", "is_watching", is_flag=True, help="Go on: follow the folder until Ctrl-C.")
 @click.option(
     "--time-cap",
-    type=click.FloatRange(1),
+    type=NumberRange(1),
     metavar="SECONDS",
     help="Longest time that one file may take.  [default: 60]",
 )

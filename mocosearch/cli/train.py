@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.numbers import NumberRange
 from mocosearch.cli.stop_signal import stop_on_signals
 from mocosearch.cli.training_progress import counting, print_plan, training_bar
 
@@ -41,7 +42,7 @@ class NewRun:
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key of the recipe; repeatable."
 )
 @click.option("--init", metavar="ENCODER", help="Continue from this encoder: whatever `index --encoder` takes.")
-@click.option("--minutes", type=click.FloatRange(min=0, min_open=True), help="Train for about this long.")
+@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="Train for about this long.")
 @click.option(
     "--probe", type=click.Path(path_type=Path), help="Class folders of labelled photos to report kNN accuracy on."
 )

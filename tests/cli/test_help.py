@@ -106,6 +106,15 @@ def test_python_m_mocosearch_is_mocosearch() -> None:
     assert result.stdout.startswith("Usage: mocosearch [OPTIONS] COMMAND")
 
 
+@pytest.mark.parametrize("number", ["nan", "inf"])
+def test_no_option_takes_for_a_number_what_is_none(number: str) -> None:
+    for words, command in all_commands().items():
+        options = [option for option in command.params if option.type.name.startswith("float")]
+        for option in options:
+            with pytest.raises(click.BadParameter):
+                option.type.convert(number, option, click.Context(command, info_name=words))
+
+
 @pytest.mark.parametrize("words", [words for words in all_commands() if words])
 def test_the_readme_names_every_command(words: str) -> None:
     assert f"mocosearch {words}" in (ROOT / "README.md").read_text(encoding="utf-8")
