@@ -25,7 +25,7 @@ from mocosearch_index.image_index import ImageIndex
 
 # As the command line, but with a commit after every photo and a pause before it, so that there is time to interfere.
 SLOW = (
-    "import time\nfrom mocosearch import update_work\n"
+    "import time\nfrom mocosearch.update import work as update_work\n"
     "update_work.COMMIT_SECONDS = 0.0\nadd = update_work.Work.add\n"
     "update_work.Work.add = lambda *a: (time.sleep(0.05), add(*a))[1]\n"
     "from mocosearch.cli import main\nmain()"
