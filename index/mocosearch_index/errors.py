@@ -34,6 +34,10 @@ class NotWritable(MocosearchError):
     """The folder cannot be written to: read-only, or not permitted."""
 
 
+class NotReadable(MocosearchError):
+    """A file of the index may not be read."""
+
+
 class StorageFailed(MocosearchError):
     """The disk or network drive reported an error while reading or writing."""
 

@@ -115,7 +115,8 @@ class ImageIndex:
             raise not_an_index(folder)
         lock = acquire_writer_lock(folder)
         try:
-            return mend_vector_file(folder)
+            with disk_errors_named(folder):
+                return mend_vector_file(folder)
         finally:
             lock.release()
 

@@ -16,8 +16,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mocosearch_index.atomic import atomic_write
-from mocosearch_index.errors import REBUILD, VERIFY, DamagedIndex, NewerFormat
+from mocosearch_index.atomic import atomic_write, not_writable
+from mocosearch_index.errors import REBUILD, VERIFY, DamagedIndex, NewerFormat, NotReadable
 from mocosearch_index.paths import shown
 
 Float16 = NDArray[np.float16]
@@ -34,7 +34,7 @@ class VectorFile:
     """Rows of one vector file. Reading is safe from many threads; one writer appends."""
 
     def __init__(self, path: Path, dim: int, identity: bytes, *, writable: bool = False) -> None:
-        """Open `path`, made for rows of `dim` numbers and this index; else DamagedIndex, or NewerFormat."""
+        """Open `path`, made for rows of `dim` numbers and this index; else DamagedIndex, NewerFormat, NotReadable."""
         self.path = path
         self.dim = dim
         self._identity = identity
@@ -43,6 +43,10 @@ class VectorFile:
             self._file = path.open("r+b" if writable else "rb", buffering=0)
         except FileNotFoundError:
             raise DamagedIndex(f"The vector file {shown(path)} is missing: {VERIFY}") from None
+        except PermissionError:
+            if writable:
+                raise not_writable(path.parent) from None
+            raise NotReadable(f"Cannot read {shown(path)}: change its permissions.") from None
         try:
             self._check_header()
         except BaseException:

@@ -36,9 +36,9 @@ def command(folder: Path | None, as_json: bool) -> int:
 
 
 def _verify(index_folder: Path, why: str) -> "list[Problem]":
-    """Repair if one may write; where one may not, or somebody else does, only look."""
+    """Repair if one can write; where one cannot, or somebody else does, only look."""
     from mocosearch.library import Library
-    from mocosearch_index.errors import IndexLocked, NotWritable
+    from mocosearch_index.errors import DiskFull, IndexLocked, NotWritable
     from mocosearch_index.image_index import ImageIndex
     from mocosearch_index.paths import shown
 
@@ -47,7 +47,7 @@ def _verify(index_folder: Path, why: str) -> "list[Problem]":
         repaired = ImageIndex.mend(index_folder)  # what keeps it from being opened
         library = Library.open(index_folder, writable=True)
         repair = True
-    except (IndexLocked, NotWritable) as error:
+    except (DiskFull, IndexLocked, NotWritable) as error:
         click.echo(f"Nothing is repaired, only looked at: {error}", err=True)
         library, repair = Library.open(index_folder), False
     with library:

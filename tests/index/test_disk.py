@@ -3,14 +3,16 @@
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo
 
 from mocosearch_index.atomic import atomic_path, atomic_write
-from mocosearch_index.errors import DiskFull, NotWritable
+from mocosearch_index.errors import DiskFull, NotReadable, NotWritable
 from mocosearch_index.image_index import ImageIndex
 
 
@@ -173,6 +175,37 @@ def test_an_index_in_a_read_only_folder_can_be_read(small_disk: Path, tmp_path: 
         ImageIndex.open(folder, writable=True)
     with pytest.raises(NotWritable):
         ImageIndex.create(small_disk / "new", root=small_disk, encoder=ENCODER)
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Permissions mean nothing to root."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def test_files_that_may_not_be_read_are_named_and_a_search_file_is_made_anew() -> None:
+    with tempfile.TemporaryDirectory() as name:  # pytest's own folders are closed to others
+        folder = Path(name) / "index"
+        with ImageIndex.create(folder, root=Path(name), encoder=ENCODER) as index:
+            index.commit(batch(0, 20))
+            index.save_search_file()
+        Path(name).chmod(0o755)
+        folder.chmod(0o755)
+        for file in ("catalog.sqlite", "vectors-000001.f16"):
+            (folder / file).chmod(0)
+            with unprivileged(), pytest.raises(NotReadable, match=f"{file}': change its permissions"):
+                ImageIndex.open(folder)
+            (folder / file).chmod(0o644)
+        (folder / "search-000001.faiss").chmod(0)
+        with unprivileged(), ImageIndex.open(folder) as reader:
+            assert_stored(reader, {photo.stamp.path: 0 for photo in batch(0, 20)})
+            assert reader.verify() == []
 
 
 def test_odd_names_on_the_way_to_the_index_do_no_harm(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from mocosearch_index.atomic import disk_errors_named, disk_full, not_writable, storage_failed
 from mocosearch_index.catalog.schema import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, Migration
-from mocosearch_index.errors import REBUILD, DamagedIndex, IndexLocked, NewerFormat, NotAnIndex
+from mocosearch_index.errors import REBUILD, DamagedIndex, IndexLocked, NewerFormat, NotAnIndex, NotReadable
 from mocosearch_index.filesystem import on_network_drive
 from mocosearch_index.paths import shown
 
@@ -54,6 +54,8 @@ class CatalogFile:
         self._live = True  # commits of others show in `connection` by themselves
         if not path.exists():
             raise not_an_index(path.parent)
+        if not os.access(path, os.R_OK, effective_ids=os.access in os.supports_effective_ids):
+            raise NotReadable(f"Cannot read {shown(path)}: change its permissions.")
         with errors_named(path):
             if writable:
                 self.connection = _connect(path, "rw")

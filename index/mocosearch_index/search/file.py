@@ -88,9 +88,8 @@ def save(structure: SearchStructure, path: Path, identity: bytes, generation: in
 
 def load(path: Path, dim: int, identity: bytes, generation: int, change: int) -> SearchStructure | None:
     """Read what `save` wrote; None when it is missing, damaged, or made from something else."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
+    file = _open(path)
+    if file is None:
         return None
     with file:  # one descriptor throughout: the file at `path` may be replaced meanwhile
         footer = Footer.read(file)
@@ -106,18 +105,17 @@ def load(path: Path, dim: int, identity: bytes, generation: int, change: int) ->
 
 def footer_of(path: Path) -> Footer | None:
     """Return the footer of the search file at `path`; None when there is none, or it is not intact."""
-    try:
-        with path.open("rb") as file:
-            return Footer.read(file)
-    except FileNotFoundError:
+    file = _open(path)
+    if file is None:
         return None
+    with file:
+        return Footer.read(file)
 
 
 def damaged(path: Path) -> bool:
     """Tell whether the search file at `path` fails its checksums; one that is not there does not."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:  # also when a writer removes it just now
+    file = _open(path)
+    if file is None:
         return False
     with file:
         footer = Footer.read(file)
@@ -126,15 +124,22 @@ def damaged(path: Path) -> bool:
 
 def report_in(path: Path, identity: bytes, generation: int, change: int) -> SearchReport | None:
     """Return the report of the structure in the file, without making it; None where `load` would give none."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
+    file = _open(path)
+    if file is None:
         return None
     with file:
         footer = Footer.read(file)
         if footer is None or not footer.is_of(identity, generation, change) or not _intact(file, footer.crc):
             return None
         return SearchReport(**json.loads(_extras(file, footer)["report"].tobytes()))
+
+
+def _open(path: Path) -> BinaryIO | None:
+    """Return the file at `path`; None when there is none, perhaps because a writer removed it just now."""
+    try:
+        return path.open("rb")
+    except (FileNotFoundError, PermissionError):  # what may not be read is made again, as any other
+        return None
 
 
 def _extras(file: BinaryIO, footer: Footer) -> Mapping[str, NDArray[Any]]:
