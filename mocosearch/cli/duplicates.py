@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--identical", is_flag=True, help="Only files with the same bytes: done at once, without the encoder.")
 @click.option(
     "--threshold",
-    metavar="COSINE",
+    metavar="LIKENESS",
     type=NumberRange(0, 1, min_open=True),
     help="From which likeness on photos are copies.  [default: measured on copies made of the library's photos]",
 )
@@ -106,12 +106,12 @@ def _notes(report: "DuplicateReport") -> Iterator[str]:
 
 
 def _told(what: str, threshold: "Threshold") -> str:
-    if threshold.cosine is None:
+    if threshold.likeness is None:
         return f"{what} not told: at no likeness are enough pairs right"
     kinds = ", ".join(f"{kind} {share:.0%}" for kind, share in threshold.recall_by_kind.items())
     return (
-        f"{what} from a likeness of {threshold.cosine:.3f} on: some {threshold.precision:.0%} of the pairs are right, "
-        f"{threshold.recall:.0%} of made copies are found ({kinds})"
+        f"{what} from a likeness of {threshold.likeness:.3f} on: some {threshold.precision:.0%} of the pairs are "
+        f"right, {threshold.recall:.0%} of made copies are found ({kinds})"
     )
 
 

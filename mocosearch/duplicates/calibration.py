@@ -12,14 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mocosearch.duplicates.copies import KINDS, copies_of, look_the_same, thumbnail, turned_copy
+from mocosearch.duplicates.contents import Contents
+from mocosearch.duplicates.copies import KINDS, copies_of, look_the_same, thumbnails, turned_copy
 from mocosearch.duplicates.threshold import Calibration, DifferentPhotos, choose, false_pairs_that_matter
 from mocosearch.duplicates.turned_photos import embed_turned
 from mocosearch.encoders import Encoder
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable, decode
 from mocosearch.randomness import permutation
-from mocosearch_index.duplicates import Spreading, nearest_others
+from mocosearch_index.duplicates import scales_of
 
 Float32 = NDArray[np.float32]
 Int64 = NDArray[np.int64]
@@ -27,17 +28,7 @@ Int64 = NDArray[np.int64]
 COPIED = 200  # photos of which copies are made
 COMPARED = 500  # photos compared with all others
 _SEED = 8
-_NEAREST = 3  # others of each photo that are looked at
 _AT_ONCE = 8
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Contents:
-    """The different contents of a library: where one file of each is, and its spread unit vector (n, dim)."""
-
-    paths: list[Path]
-    vectors: NDArray[np.float16]
-    spread: Spreading
 
 
 def calibrate(contents: Contents, encoder: Encoder, progress: Callable[[int, int], None]) -> Calibration:
@@ -47,17 +38,18 @@ def calibrate(contents: Contents, encoder: Encoder, progress: Callable[[int, int
     copies = _embed_copies(contents, order[:COPIED], encoder, progress)
     judge = _Judge(contents.paths)
     compared = order[:COMPARED]
-    upright = nearest_others(contents.vectors[compared].astype(np.float32), compared, contents.vectors, _NEAREST)
+    upright = contents.nearest(contents.vectors[compared].astype(np.float32), compared)
+    views = copies.turned.reshape(-1, copies.turned.shape[-1])
     seven = np.repeat(copies.rows, copies.turned.shape[1])
-    turned = nearest_others(copies.turned.reshape(len(seven), -1), seven, contents.vectors, _NEAREST)
-    originals = contents.vectors[copies.rows].astype(np.float32)
-    turned_scores = np.einsum("nvd,nd->nv", copies.turned, originals).max(axis=1)
+    turned = contents.nearest(views, seven)
+    of_turned = contents.to_originals(views, seven, contents.scales[seven]).reshape(len(copies.rows), -1).max(axis=1)
+    of_upright = {
+        kind: contents.to_originals(made, copies.rows, scales_of(made, contents.vectors))
+        for kind, made in copies.upright.items()
+    }
     return Calibration(
-        choose(
-            {kind: np.einsum("nd,nd->n", vectors, originals) for kind, vectors in copies.upright.items()},
-            judge.different(compared, *upright, len(compared)),
-        ),
-        choose({"turned or mirrored": turned_scores}, judge.different(seven, *turned, len(copies.rows))),
+        choose(of_upright, judge.different(compared, *upright, len(compared))),
+        choose({"turned or mirrored": of_turned}, judge.different(seven, *turned, len(copies.rows))),
         len(copies.rows),
         len(compared),
     )
@@ -88,7 +80,7 @@ def _embed_copies(contents: Contents, rows: Int64, encoder: Encoder, progress: C
     if not good:
         raise PhotoGone(
             "None of the photos can be read to measure how well the encoder tells copies: connect the drive they are "
-            "on, or name a cosine with --threshold."
+            "on, or name a likeness with --threshold."
         )
     vectors = np.concatenate(upright)
     by_kind = {kind: vectors[:, place] for place, kind in enumerate(KINDS)}
@@ -118,18 +110,18 @@ class _Judge:
         self._paths = paths
         self._thumbnails: dict[int, Float32 | None] = {}
 
-    def different(self, own: Int64, cosines: Float32, others: Int64, photos: int) -> DifferentPhotos:
+    def different(self, own: Int64, likenesses: Float32, others: Int64, photos: int) -> DifferentPhotos:
         """Return the nearest pairs of different photos: query i is of photo own[i], its neighbors others[i]."""
         enough = false_pairs_that_matter(photos)
         found: list[float] = []
         seen: set[tuple[int, int]] = set()
-        for place in np.argsort(-cosines, axis=None, kind="stable").tolist():
-            query, rank = divmod(place, cosines.shape[1])
+        for place in np.argsort(-likenesses, axis=None, kind="stable").tolist():
+            query, rank = divmod(place, likenesses.shape[1])
             pair = int(own[query]), int(others[query, rank])
             if len(found) >= enough or pair[1] < 0:
                 break
             if pair not in seen and not self._same(*pair):
-                found.append(float(cosines[query, rank]))
+                found.append(float(likenesses[query, rank]))
             seen.add(pair)  # once, though several of its turns are near
         return DifferentPhotos(found, photos, all_of_them=photos == len(self._paths))
 
@@ -140,7 +132,7 @@ class _Judge:
     def _thumbnail(self, row: int) -> Float32 | None:
         if row not in self._thumbnails:
             try:
-                self._thumbnails[row] = thumbnail(self._paths[row])
+                self._thumbnails[row] = thumbnails(self._paths[row])
             except Undecodable:
                 self._thumbnails[row] = None
         return self._thumbnails[row]

@@ -1,4 +1,4 @@
-"""Copies of a photo as people make them, and whether two pictures show the same to the eye."""
+"""Copies of a photo as people make them, how they can lie, and whether two pictures show the same to the eye."""
 
 from io import BytesIO
 from pathlib import Path
@@ -7,17 +7,29 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance
 
-from mocosearch.duplicates.turns import TURNS
 from mocosearch.images.decode import decode
 from mocosearch.randomness import uniforms
 
+Float32 = NDArray[np.float32]
+
+# The eight ways in which a picture can lie. In words: how a copy lies when the original is upright.
+TURNS: tuple[tuple[Image.Transpose | None, str], ...] = (
+    (None, "upright"),
+    (Image.Transpose.ROTATE_90, "turned left"),
+    (Image.Transpose.ROTATE_180, "upside down"),
+    (Image.Transpose.ROTATE_270, "turned right"),
+    (Image.Transpose.FLIP_LEFT_RIGHT, "mirrored"),
+    (Image.Transpose.TRANSPOSE, "mirrored and turned left"),
+    (Image.Transpose.FLIP_TOP_BOTTOM, "mirrored and upside down"),
+    (Image.Transpose.TRANSVERSE, "mirrored and turned right"),
+)
 KINDS = ("half the size", "recompressed", "cropped", "brighter or darker")
 _QUALITY = 40
 _LONGEST = 65_500  # pixels of a JPEG's side
 _CUT = 0.1  # of each side
 _BRIGHTNESS = 0.2
 _SIDE = 16
-_SAME = 0.95
+_SAME = 0.94
 _UNSEEN = 3.0  # of 255
 
 
@@ -53,25 +65,32 @@ def turned_copy(picture: Image.Image, key: int) -> Image.Image:
     return recompressed(picture).transpose(turn)
 
 
-def thumbnail(path: Path) -> NDArray[np.float32]:
-    """Return the whole picture as RGB (16, 16, 3) of 0 .. 255; Undecodable."""
-    picture = decode(path, short_side=4 * _SIDE).image
-    return np.asarray(picture.resize((_SIDE, _SIDE), Image.Resampling.BOX), np.float32)
+def thumbnails(path: Path) -> Float32:
+    """Return RGB (10, 16, 16, 3) of 0 .. 255: the whole picture, and with a tenth of each side cut off, in nine ways.
 
-
-def look_the_same(one: NDArray[np.float32], other: NDArray[np.float32]) -> bool:
-    """Tell whether two thumbnails are alike to the eye in some turn: no encoder has to tell such photos apart.
-
-    They are when their structure correlates, or when nothing differs that could be seen, as in two flat skies.
+    Undecodable.
     """
-    turns = [np.rot90(mirrored, quarter) for mirrored in (one, one[:, ::-1]) for quarter in range(4)]
-    return any(_correlation(turn, other) >= _SAME or _difference(turn, other) <= _UNSEEN for turn in turns)
+    picture = decode(path, short_side=4 * _SIDE).image
+    width, height = picture.size
+    cuts = [(x * _CUT / 2, y * _CUT / 2) for x in range(3) for y in range(3)]
+    boxes = [(x * width, y * height, (x + 1 - _CUT) * width, (y + 1 - _CUT) * height) for x, y in cuts]
+    made = [picture.resize((_SIDE, _SIDE), Image.Resampling.BOX, box) for box in ((0, 0, width, height), *boxes)]
+    return np.stack([np.asarray(image, np.float32) for image in made])
 
 
-def _correlation(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    one, other = (pixels - pixels.mean(axis=(0, 1)) for pixels in (one, other))
-    return float((one * other).sum() / max(np.linalg.norm(one) * np.linalg.norm(other), 1.0))
+def look_the_same(one: Float32, other: Float32) -> bool:
+    """Tell from their thumbnails whether two pictures are alike to the eye: no encoder has to tell such photos apart.
+
+    They are when, in some turn and with some margin of one cut off, their structure correlates, or when nothing differs
+    that could be seen, as in two flat skies.
+    """
+    turns = np.stack([np.rot90(side, quarter, (1, 2)) for side in (one, one[:, :, ::-1]) for quarter in range(4)])
+    differs = np.sqrt(((turns[:, 0] - other[0]) ** 2).mean(axis=(1, 2, 3))).min()
+    one, other = _structure(turns), _structure(other)  # (8, 10, 768), (10, 768)
+    return bool(max((one[:, 0] @ other.T).max(), (one @ other[0]).max()) >= _SAME or differs <= _UNSEEN)
 
 
-def _difference(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
-    return float(np.sqrt(np.mean((one - other) ** 2)))
+def _structure(pixels: Float32) -> Float32:
+    rows = (pixels - pixels.mean(axis=(-3, -2), keepdims=True)).reshape(*pixels.shape[:-3], -1)
+    unit: Float32 = rows / np.linalg.norm(rows, axis=-1, keepdims=True).clip(1)
+    return unit

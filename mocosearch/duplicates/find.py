@@ -1,4 +1,4 @@
-"""Finding the identical and the nearly identical photos of a library."""
+"""Finding the identical and the nearly identical photos of a library, and which of them is worth keeping."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -9,26 +9,30 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from mocosearch.duplicates import calibration_file
-from mocosearch.duplicates.keeper import keeping_order, why_kept
-from mocosearch.duplicates.threshold import Calibration
-from mocosearch.duplicates.turns import TURNS
+from mocosearch.duplicates.contents import Contents
+from mocosearch.duplicates.copies import TURNS
+from mocosearch.duplicates.threshold import Calibration, load_calibration, save_calibration
 from mocosearch.errors import LibraryChanged
 from mocosearch.library import Library
 from mocosearch.library.recognize import path_of
-from mocosearch_index.duplicates import NEVER, Spreading, Star, stars
+from mocosearch_index.duplicates import NEVER, Star, stars
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import Photo
 
 TURNED_AT_MOST = {"cpu": 5_000, "cuda": 200_000}  # photos: more would take longer than some ten minutes
 
-Step = Literal["Measuring", "Comparing"]
+Step = Literal["Placing", "Measuring", "Comparing"]
 Progress = Callable[[Step, int, int], None]  # what is done, photos done, photos in all
+
+Order = tuple[int, int, tuple[bool, str, int], int, bytes]
+
+# Why a photo comes before the next one: the first part of `keeping_order` in which they differ.
+_REASONS = ("most pixels", "largest file", "oldest", "shortest path", "first by name")
 
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """A photo that can go. `likeness` 1: the same bytes; else the cosine by which it was found."""
+    """A photo that can go. `likeness` 1: the same bytes; else that by which it was found."""
 
     photo: Photo
     identical: bool  # to the keeper, byte for byte
@@ -56,7 +60,7 @@ class DuplicateReport:
 
     photos: int
     groups: list[Group]  # most bytes to gain first
-    calibration: Calibration | None  # None: not measured, for a cosine was named or only bytes were compared
+    calibration: Calibration | None  # None: not measured, for a likeness was named or only bytes were compared
     turned: bool
     turned_left_out: bool
     unreadable: int  # photos that could not be turned
@@ -82,7 +86,7 @@ def find_duplicates(
 ) -> DuplicateReport:
     """Group the photos of a library that are copies of each other. No file is ever touched.
 
-    `near` False: only those with the same bytes, without reading a file or loading torch. `threshold`: the cosine to
+    `near` False: only those with the same bytes, without reading a file or loading torch. `threshold`: the likeness to
     take instead of a measured one. `turned`: look for turned and mirrored copies too; None: unless that takes long.
     PhotoGone, NoEncoder, EncoderMismatch.
     """
@@ -121,22 +125,21 @@ class _Search:
         self._progress = progress
         self._paths = [path_of(library.index, photos[0]) for photos in contents]
         self._ids = [photos[0].id for photos in contents]
+        self._hashes = [photos[0].content_hash or b"" for photos in contents]
 
     def run(self, threshold: float | None, turned: bool | None) -> None:
         """Fill the fields."""
-        vectors = self._vectors()
-        spread = Spreading(vectors)
-        vectors = spread.all(vectors)
+        contents = Contents.spread_out(self._paths, self._vectors(), self._told("Placing"))
         upright = as_turned = threshold
         if threshold is None:
-            self.calibration = self._calibrated(vectors, spread)
-            upright, as_turned = self.calibration.upright.cosine, self.calibration.turned.cosine
+            self.calibration = self._calibrated(contents)
+            upright, as_turned = self.calibration.upright.likeness, self.calibration.turned.likeness
         self.turned = self._turned(turned) and as_turned is not None
         thresholds = NEVER if upright is None else upright, NEVER if as_turned is None else as_turned
         if self.turned:
-            self._compare_turned(vectors, spread, *thresholds)
+            self._compare_turned(contents, *thresholds)
         elif upright is not None:
-            self.stars = list(stars(vectors, thresholds[0], progress=self._compared))
+            self.stars = list(stars(contents.vectors, contents.scales, thresholds[0], progress=self._told("Comparing")))
 
     def _vectors(self) -> NDArray[np.float16]:
         """Return the stored vectors of the contents (n, dim), in their order."""
@@ -148,15 +151,14 @@ class _Search:
         kept: NDArray[np.float16] = vectors[places]
         return kept
 
-    def _calibrated(self, vectors: NDArray[np.float16], spread: Spreading) -> Calibration:
-        known = calibration_file.load(self._library.index)
+    def _calibrated(self, contents: Contents) -> Calibration:
+        known = load_calibration(self._library.index, self._hashes)
         if known is not None:
             return known
-        from mocosearch.duplicates.calibration import Contents, calibrate
+        from mocosearch.duplicates.calibration import calibrate
 
-        contents = Contents(self._paths, vectors, spread)
         calibration = calibrate(contents, self._library.encoder, lambda *done: self._progress("Measuring", *done))
-        calibration_file.save(self._library.index, calibration)
+        save_calibration(self._library.index, self._hashes, calibration)
         return calibration
 
     def _turned(self, wish: bool | None) -> bool:
@@ -166,17 +168,17 @@ class _Search:
         self.turned_left_out = self._count > TURNED_AT_MOST.get(device, TURNED_AT_MOST["cpu"])
         return not self.turned_left_out
 
-    def _compare_turned(self, vectors: NDArray[np.float16], spread: Spreading, *thresholds: float) -> None:
+    def _compare_turned(self, contents: Contents, upright: float, as_turned: float) -> None:
         from mocosearch.duplicates.turned_photos import TurnedPhotos
 
-        upright, as_turned = thresholds
-        photos = TurnedPhotos(self._paths, self._library.encoder, spread, self._compared)
+        compared = self._told("Comparing")
+        photos = TurnedPhotos(contents.paths, self._library.encoder, contents.spread, compared)
         with closing(photos):
-            self.stars = list(stars(vectors, upright, photos, as_turned, self._compared))
+            self.stars = list(stars(contents.vectors, contents.scales, upright, photos, as_turned, compared))
         self.unreadable = photos.unreadable
 
-    def _compared(self, rows: int) -> None:
-        self._progress("Comparing", rows, self._count)
+    def _told(self, step: Step) -> Callable[[int], None]:
+        return lambda rows: self._progress(step, rows, self._count)
 
 
 def _group(contents: list[list[Photo]], star: Star | None) -> Group:
@@ -190,3 +192,20 @@ def _group(contents: list[list[Photo]], star: Star | None) -> Group:
             copies += [Copy(photo, False, score, turn) for photo in contents[place]]
     why = why_kept(keeper, min((copy.photo for copy in copies), key=keeping_order)) if copies else ""
     return Group(keeper, why, copies)
+
+
+def keeping_order(photo: Photo) -> Order:
+    """Return what photos are sorted by, the one to keep first.
+
+    Most pixels, then the largest file, the oldest (a date of the camera counts more than one of the file system, for
+    copies often lose it), the shortest path, the first by name.
+    """
+    pixels = (photo.width or 0) * (photo.height or 0)
+    date = (photo.taken_at is None, photo.taken_at or "", photo.mtime_ns)
+    return -pixels, -photo.size, date, len(photo.path), photo.path
+
+
+def why_kept(keeper: Photo, next_best: Photo) -> str:
+    """Say what `keeper` has over the best of the others."""
+    pairs = zip(_REASONS, keeping_order(keeper), keeping_order(next_best), strict=True)
+    return next(reason for reason, one, other in pairs if one != other)

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from mocosearch.duplicates.turns import TURNS
+from mocosearch.duplicates.copies import TURNS
 from mocosearch.encoders import Encoder
 from mocosearch.images.decode_pool import DecodePool
 from mocosearch.images.prepared import Prepared
@@ -47,7 +47,7 @@ class TurnedPhotos:
         self._encoder = encoder
         self._spread = spread
         self._progress = progress
-        self._pool = DecodePool(encoder.preprocessing.geometry)
+        self._pool = DecodePool()
         self.unreadable = 0
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class TurnedPhotos:
         """Return spread unit vectors (r, 7, dim) of the photos at `rows`."""
         vectors = np.zeros((len(rows), len(TURNS) - 1, self._encoder.dim), np.float32)
         photos = ((place, self._paths[row]) for place, row in enumerate(rows.tolist()))
-        with closing(self._pool.prepare(photos, 3 * _AT_ONCE)) as results:
+        with closing(self._pool.prepare(photos, self._encoder.preprocessing.geometry, 3 * _AT_ONCE)) as results:
             while batch := list(islice(results, _AT_ONCE)):
                 good = [(place, result.pixels) for place, result in batch if isinstance(result, Prepared)]
                 if good:

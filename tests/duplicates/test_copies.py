@@ -5,9 +5,8 @@ import pytest
 import torch
 from PIL import Image, ImageFilter
 
-from mocosearch.duplicates.copies import KINDS, copies_of, look_the_same, recompressed, thumbnail, turned_copy
+from mocosearch.duplicates.copies import KINDS, TURNS, copies_of, look_the_same, recompressed, thumbnails, turned_copy
 from mocosearch.duplicates.turned_photos import turned
-from mocosearch.duplicates.turns import TURNS
 
 
 def picture(seed: int, side: int = 96) -> Image.Image:
@@ -21,7 +20,7 @@ def seen(
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     path = tmp_path_factory.mktemp("seen") / "picture.png"
     image.save(path)
-    return thumbnail(path)
+    return thumbnails(path)
 
 
 @pytest.mark.parametrize("turn", range(8))
@@ -38,7 +37,7 @@ def test_all_eight_turns_are_different() -> None:
     assert len({tuple(turned(pixels, turn).flatten().tolist()) for turn in range(8)}) == 8
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "cropped"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_copy_differs_from_the_picture_and_still_looks_like_it(
     kind: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 import torch
 from PIL import Image
 
-from mocosearch.duplicates import calibration_file
 from mocosearch.duplicates.find import DuplicateReport, Group, find_duplicates
+from mocosearch.duplicates.threshold import load_calibration
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import PhotoGone
 from mocosearch.library import Library
@@ -48,6 +48,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Library]:
 @pytest.fixture(scope="module")
 def report(library: Library) -> DuplicateReport:
     return find_duplicates(library, turned=True)
+
+
+def contents(library: Library) -> set[bytes]:
+    return {photo.content_hash or b"" for photo in library.index.photos("indexed")}
 
 
 def by_keeper(report: DuplicateReport) -> dict[str, Group]:
@@ -96,9 +100,7 @@ def test_the_largest_gain_comes_first(report: DuplicateReport) -> None:
     assert report.bytes_to_gain == sum(gains)
 
 
-def test_the_threshold_is_measured_and_kept_until_the_library_changes(
-    library: Library, report: DuplicateReport
-) -> None:
+def test_the_threshold_is_measured_and_kept(library: Library, report: DuplicateReport) -> None:
     measured = report.calibration
     assert measured is not None
     assert measured.upright.tells
@@ -108,20 +110,31 @@ def test_the_threshold_is_measured_and_kept_until_the_library_changes(
     steps: list[str] = []
     again = find_duplicates(library, turned=False, progress=lambda step, done, total: steps.append(step))
     assert again.calibration == measured
-    assert set(steps) == {"Comparing"}
+    assert set(steps) == {"Placing", "Comparing"}
     assert "04.bmp" not in by_keeper(again)
+
+
+def test_it_is_measured_again_when_a_tenth_of_the_contents_changed(library: Library, report: DuplicateReport) -> None:
+    hashes = sorted(contents(library))
+    new = [bytes([place]) * 16 for place in range(len(hashes))]  # some before, some after the hashes of the photos
+    few, many = len(hashes) // 20, len(hashes) // 8
+    assert load_calibration(library.index, [*hashes, *new[:few]]) == report.calibration
+    assert load_calibration(library.index, hashes[few:]) == report.calibration
+    for changed in ([*hashes, *new[:many]], hashes[many:], hashes[few:] + new[: many - few]):
+        assert load_calibration(library.index, changed) is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"{}", b'{"content": {}, "crc32": 1}'])
 def test_a_damaged_calibration_is_no_calibration(library: Library, report: DuplicateReport, damage: bytes) -> None:
     [path] = (library.index.folder / "duplicates").iterdir()
+    hashes = contents(library)
     whole = path.read_bytes()
     try:
         path.write_bytes(damage or whole.replace(b'"compared": 64', b'"compared": 65'))
-        assert calibration_file.load(library.index) is None
+        assert load_calibration(library.index, hashes) is None
     finally:
         path.write_bytes(whole)
-    assert calibration_file.load(library.index) == report.calibration
+    assert load_calibration(library.index, hashes) == report.calibration
 
 
 def test_identical_photos_alone_need_no_encoder(library: Library) -> None:
@@ -136,7 +149,7 @@ def test_a_named_threshold_is_taken_for_turned_copies_too(library: Library, repo
     strict = find_duplicates(library, threshold=1.0, turned=False)
     assert list(by_keeper(strict)) == ["00.bmp"]
     assert report.calibration is not None
-    lenient = find_duplicates(library, threshold=report.calibration.turned.cosine, turned=True)
+    lenient = find_duplicates(library, threshold=report.calibration.turned.likeness, turned=True)
     assert {"03.bmp", "04.bmp"} <= set(by_keeper(lenient))
     assert lenient.calibration is None
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mocosearch.duplicates.keeper import keeping_order, why_kept
+from mocosearch.duplicates.find import keeping_order, why_kept
 from mocosearch_index.records import Photo
 
 PHOTO = Photo(1, b"some/path.jpg", 1000, 5, b"h", 40, 30, "2020-01-01T00:00:00", "indexed", None, None)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mocosearch_index import duplicates
-from mocosearch_index.duplicates import NEVER, Float16, Int64, Spreading, nearest_others, stars
+from mocosearch_index.duplicates import NEVER, Float16, Int64, Spreading, all_scales, likeness, nearest_others, stars
 
 
 def unit(rows: NDArray[np.floating]) -> NDArray[np.float32]:
@@ -19,8 +19,13 @@ def at_angles(*degrees: float) -> Float16:
     return np.stack([np.cos(radians), np.sin(radians)], axis=1).astype(np.float16)
 
 
+def ones(vectors: Float16) -> NDArray[np.float32]:
+    """Return the scales at which likeness is the cosine."""
+    return np.ones(len(vectors), np.float32)
+
+
 def groups(vectors: Float16, threshold: float) -> dict[int, list[int]]:
-    return {star.center: star.members.tolist() for star in stars(vectors, threshold)}
+    return {star.center: star.members.tolist() for star in stars(vectors, ones(vectors), threshold)}
 
 
 def test_a_chain_does_not_become_one_group() -> None:
@@ -39,22 +44,24 @@ def test_every_member_is_like_its_center_and_nobody_is_left_who_should_not_be(
     seed: int, count: int, threshold: float, blocks: int
 ) -> None:
     vectors = unit(np.random.default_rng(seed).standard_normal((count, 3))).astype(np.float16)
+    scales = np.random.default_rng(seed).uniform(0.1, 1, count).astype(np.float32)
     cosines = vectors.astype(np.float32) @ vectors.astype(np.float32).T
+    alike = likeness(cosines, scales[:, None], scales)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(duplicates, "_ROWS", blocks)
         patch.setattr(duplicates, "_COLUMNS", blocks + 1)
-        found = list(stars(vectors, threshold))
+        found = list(stars(vectors, scales, threshold))
     members = [place for star in found for place in star.members.tolist()]
     assert len(set(members)) == len(members)
     assert not {star.center for star in found} & set(members)
     for star in found:
         assert (star.members > star.center).all()
-        assert (cosines[star.center, star.members] >= threshold - 1e-5).all()
-        assert np.allclose(star.scores, cosines[star.center, star.members].clip(-1, 1), atol=1e-3)
+        assert (alike[star.center, star.members] >= threshold - 1e-4).all()
+        assert np.allclose(star.scores, alike[star.center, star.members].clip(-1, 1), atol=1e-3)
         assert not star.views.any()
     for one in set(range(count)) - set(members):  # centers and those alone are unlike all later ones that are
         later = [other for other in range(one + 1, count) if other not in members]
-        assert (cosines[one, later] < threshold + 1e-5).all()
+        assert (alike[one, later] < threshold + 1e-4).all()
 
 
 def test_another_view_of_a_row_finds_what_the_row_does_not() -> None:
@@ -67,7 +74,7 @@ def test_another_view_of_a_row_finds_what_the_row_does_not() -> None:
         other[rows == 0, 1] = (0, 1)  # the second other view of row 0
         return other
 
-    [star] = stars(vectors, 0.99, views, 0.99)
+    [star] = stars(vectors, ones(vectors), 0.99, views, 0.99)
     assert (star.center, star.members.tolist(), star.views.tolist()) == (0, [1], [2])
     assert star.scores[0] == pytest.approx(1, abs=1e-3)
     assert asked == [[0, 1, 2]]
@@ -81,13 +88,15 @@ def test_rows_in_a_group_are_not_asked_for_other_views(monkeypatch: pytest.Monke
         asked.extend(rows.tolist())
         return np.zeros((len(rows), 1, 2), np.float32)
 
-    list(stars(at_angles(0, 90, 1, 180), 0.99, views, 0.99))
+    vectors = at_angles(0, 90, 1, 180)
+    list(stars(vectors, ones(vectors), 0.99, views, 0.99))
     assert asked == [0, 1, 3]
 
 
 def test_a_row_found_as_it_is_stored_is_not_said_to_be_turned() -> None:
     same = np.tile(np.float32([[[1, 0]]]), (2, 1, 1))
-    [star] = stars(at_angles(0, 5), 0.9, lambda rows: same[: len(rows)], 0.9)
+    vectors = at_angles(0, 5)
+    [star] = stars(vectors, ones(vectors), 0.9, lambda rows: same[: len(rows)], 0.9)
     assert star.views.tolist() == [0]
 
 
@@ -98,8 +107,9 @@ def test_nothing_reaches_the_threshold_that_stands_for_never() -> None:
 def test_progress_ends_at_the_number_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(duplicates, "_ROWS", 2)
     seen: list[int] = []
-    list(stars(at_angles(0, 60, 120, 180, 240), 0.99, progress=seen.append))
-    assert seen == [2, 4, 5]
+    vectors = at_angles(0, 60, 120, 180, 240)
+    list(stars(vectors, all_scales(vectors, seen.append), 0.99, progress=seen.append))
+    assert seen == [2, 4, 5, 2, 4, 5]
 
 
 @given(seed=st.integers(0, 1000), count=st.integers(1, 30), k=st.integers(1, 4), columns=st.integers(1, 40))
@@ -137,3 +147,36 @@ def test_few_vectors_stay_as_they_are() -> None:
 def test_equal_vectors_can_be_spread() -> None:
     equal = np.tile(at_angles(30), (60, 1))
     assert np.isfinite(Spreading(equal).all(equal.copy()).astype(np.float32)).all()
+
+
+def test_a_copy_stands_out_in_a_crowd_in_which_all_cosines_are_high() -> None:
+    rng = np.random.default_rng(0)
+    crowd = unit(np.eye(16)[0] + 0.05 * rng.standard_normal((60, 16)))
+    copy = unit(crowd[:1] + 0.002 * rng.standard_normal((1, 16)))
+    alone = unit(rng.standard_normal((60, 16)))
+    vectors = np.concatenate([crowd, copy, alone]).astype(np.float16)
+    scales = all_scales(vectors)
+    found = list(stars(vectors, scales, 0.9))
+    assert [(star.center, star.members.tolist()) for star in found] == [(0, [60])]
+    assert (
+        crowd[1:] @ crowd[0]
+    ).max() > 0.97  # a threshold that the copy passes and the crowd does not would be a guess
+    assert scales[:61].max() < 0.2 < scales[61:].min()
+
+
+def test_ten_copies_do_not_hide_each_other() -> None:
+    rng = np.random.default_rng(0)
+    copies = unit(np.eye(32)[0] + 0.001 * rng.standard_normal((10, 32)))
+    vectors = np.concatenate([copies, unit(rng.standard_normal((50, 32)))]).astype(np.float16)
+    [star] = stars(vectors, all_scales(vectors), 0.9)
+    assert (star.center, star.members.tolist()) == (0, list(range(1, 10)))
+
+
+def test_equal_vectors_are_alike_however_many_they_are() -> None:
+    many = np.tile(at_angles(30), (40, 1))
+    [star] = stars(many, all_scales(many), 0.95)
+    assert len(star.members) == 39
+
+
+def test_among_few_rows_likeness_is_the_cosine() -> None:
+    assert all_scales(at_angles(*range(0, 20, 2))).tolist() == [1.0] * 10
