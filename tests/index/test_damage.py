@@ -147,6 +147,22 @@ def test_any_flipped_bit_in_the_catalog_is_found_or_changes_nothing(stored: Path
     assert found > 20
 
 
+@pytest.mark.parametrize("damage", ["path = CAST(path AS TEXT)", "path = 5", "width = 'x'", "taken_at = x'00'"])
+def test_a_damaged_entry_is_never_given_away_as_a_photo(stored: Path, damage: str) -> None:
+    connection = sqlite3.connect(stored / CATALOG)
+    connection.execute(f"UPDATE photo SET {damage} WHERE id = 7")
+    connection.commit()
+    connection.close()
+    with ImageIndex.open(stored) as index:
+        with pytest.raises(DamagedIndex, match=r"photo 7 .* run `mocosearch verify`"):
+            index.photo(7)
+        with pytest.raises(DamagedIndex, match="mocosearch verify"):
+            list(index.photos())
+        if "path" in damage:
+            with pytest.raises(DamagedIndex, match="mocosearch verify"):
+                index.known()
+
+
 def test_a_changed_number_in_the_catalog_is_found(stored: Path) -> None:
     path = stored / CATALOG
     whole = path.read_bytes()

@@ -18,12 +18,12 @@ from mocosearch_index.catalog.commit import Commit, unknown
 from mocosearch_index.catalog.file import CatalogFile, Value, checksum, errors_named
 from mocosearch_index.catalog.library_row import LibraryRow, settings_from_json, settings_to_json
 from mocosearch_index.catalog.schema import CONTENT, LIBRARY, STAMP
-from mocosearch_index.errors import REBUILD, DamagedIndex, NewGeneration
+from mocosearch_index.errors import REBUILD, VERIFY, DamagedIndex, NewGeneration
 from mocosearch_index.paths import shown
 from mocosearch_index.records import EncoderIdentity, IndexSettings, KnownFile, Photo, PhotoFilter, PhotoState
 from mocosearch_index.vectors import Int64
 
-_PHOTO = f"id, {STAMP}, content_hash, width, height, taken_at, state, reason, detail"
+_PHOTO = f"id, {CONTENT}, checksum"  # what `_photo` reads
 _PAGE = 1000  # photos fetched at once, so that a long loop over them holds no lock
 # What SQLite says of indexes and values; all else is about the tree itself, whose rows it might give round and round.
 _TREE_IS_SOUND = re.compile(
@@ -94,30 +94,34 @@ class Catalog:
         # `state` is compared here, for text is slow to read and of most photos nothing else is text.
         rows = self._all(f"SELECT {STAMP}, id, state = 'missing', reason, decoder FROM photo")
         new = tuple.__new__  # what the class itself would call, in half of the time
-        return {row[0]: new(KnownFile, row) for row in rows}
+        known = {row[0]: new(KnownFile, row) for row in rows}
+        if not {bytes}.issuperset(map(type, known)):
+            raise DamagedIndex(f"The catalog {shown(self.path)} holds damaged entries: {VERIFY}")
+        return known
 
     def photo(self, photo_id: int) -> Photo:
-        """Return the photo with this id or raise UnknownPhoto."""
+        """Return the photo with this id; UnknownPhoto, DamagedIndex."""
         rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE id = ?", (int(photo_id),))
         if not rows:
             raise unknown(photo_id)
-        return Photo(*rows[0])
+        return self._photo(rows[0])
 
     def photo_at(self, path: bytes) -> Photo | None:
         """Return the photo at this path, if one was ever there."""
         rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE path = ?", (path,))
-        return Photo(*rows[0]) if rows else None
+        return self._photo(rows[0]) if rows else None
 
     def photos(self, state: PhotoState | None = None) -> Iterator[Photo]:
         """Yield the photos (of one state) by ascending id."""
         condition = "" if state is None else "AND state = ?"
         for row in self._each(_PHOTO, condition, () if state is None else (state,)):
-            yield Photo(*row)
+            yield self._photo(row)
 
     def with_content(self, content_hash: bytes) -> list[Photo]:
         """Return the photos that have a vector and this content, by ascending id."""
         condition = "content_hash = ? AND row IS NOT NULL ORDER BY id"
-        return [Photo(*row) for row in self._all(f"SELECT {_PHOTO} FROM photo WHERE {condition}", (content_hash,))]
+        rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE {condition}", (content_hash,))
+        return [self._photo(row) for row in rows]
 
     def sizes(self) -> set[int]:
         """Return the sizes of the files of all photos that have a vector."""
@@ -234,6 +238,13 @@ class Catalog:
             finally:
                 if self._file.connection.in_transaction:
                     self._file.connection.execute("COMMIT")
+
+    def _photo(self, row: tuple[Any, ...]) -> Photo:
+        """Return the photo in `row`, which holds the columns of _PHOTO; DamagedIndex when it fails its checksum."""
+        photo_id, *content, crc = row
+        if crc != checksum(*content):  # then a value may have any type
+            raise DamagedIndex(f"The catalog's entry of photo {photo_id} fails its checksum: {VERIFY}")
+        return Photo(photo_id, *content[:8], *content[9:11])  # all but its row, and what is behind `detail`
 
     def _ids(self, condition: str, values: Sequence[Value]) -> Int64:
         return np.array(self._all(f"SELECT id FROM photo WHERE {condition}", values), np.int64).ravel()
