@@ -97,6 +97,10 @@ class CannotExport(MocosearchError):
     """A format has no place for this encoder, or the file to be written is in the way."""
 
 
+class BadPicture(MocosearchError):
+    """The picture to search with cannot be decoded."""
+
+
 class BadCrop(MocosearchError):
     """The part of a picture to search with is empty or lies outside of it."""
 

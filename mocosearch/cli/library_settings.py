@@ -17,8 +17,8 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--include",
             multiple=True,
             metavar="PATTERN",
-            help="Take hidden, junk or otherwise named files and folders that match, as in a .gitignore; repeatable. "
-            '"" takes none.',
+            help="Take hidden, junk or otherwise named files and folders that match, as in a .gitignore; repeatable. A "
+            'folder that is left out has to match itself, as .old/ does. "" takes none.',
         ),
         click.option(
             "--exclude",

@@ -131,7 +131,7 @@ def command(
             click.echo(json.dumps([_as_json(library, hit) for hit in hits], indent=2))
         elif nul or not sys.stdout.isatty():
             _print_paths(library, hits, nul)
-        else:
+        elif hits:
             _print_table(hits)
 
 
@@ -144,6 +144,7 @@ def _own(library: "Library", images: list[str]) -> frozenset[int]:
 
 
 def _example(library: "Library", image: str, crop: "Crop | None" = None) -> "Example":
+    from mocosearch.errors import BadPicture
     from mocosearch.images.decode import MAX_BYTES, Undecodable
     from mocosearch_index.paths import shown
 
@@ -151,7 +152,7 @@ def _example(library: "Library", image: str, crop: "Crop | None" = None) -> "Exa
     try:
         return library.example(source, crop)
     except Undecodable as error:
-        raise click.ClickException(f"{'stdin' if image == _STDIN else shown(Path(image))}: {error}") from error
+        raise BadPicture(f"{'stdin' if image == _STDIN else shown(Path(image))}: {error}") from error
 
 
 def _nothing_found(where: "PhotoFilter") -> str:

@@ -42,16 +42,16 @@ def find_photos(
     Raises NoPhotos, before the first photo, when `root` is missing, is not a folder or cannot be listed; BadPattern.
     """
     top = os.fsencode(os.path.abspath(root))  # noqa: PTH100 - Path.resolve() would follow the root's own link
-    shown = printable(top)
+    shown = f"'{printable(top)}'"
     walk = _Walk(top, rules or IgnoreRules(), on_unreadable or (lambda path, error: None))
     try:
         if not stat.S_ISDIR(os.stat(top).st_mode):  # noqa: PTH116 - bytes paths, which pathlib does not know
-            raise NoPhotos(f"{shown} is not a folder: name the folder that holds the photos")
+            raise NoPhotos(f"{shown} is not a folder: name the folder that holds the photos.")
         first = walk.entries(b"")
     except FileNotFoundError:
-        raise NoPhotos(f"There is no folder {shown}: check the name, or connect the drive that holds it") from None
+        raise NoPhotos(f"There is no folder {shown}: check the name, or connect the drive that holds it.") from None
     except OSError as error:
-        raise NoPhotos(f"The folder {shown} cannot be read ({error.strerror}): check its permissions") from error
+        raise NoPhotos(f"The folder {shown} cannot be read ({error.strerror}): check its permissions.") from error
     return walk.photos(first)
 
 

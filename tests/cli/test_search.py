@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -117,7 +118,18 @@ def test_the_bytes_of_a_picture_come_on_stdin(indexed: Path) -> None:
     assert done.stdout == os.fsencode(indexed / "f.jpg") + b"\n"
     done = subprocess.run(command, cwd=indexed, input=b"", capture_output=True, check=False)
     assert done.returncode == 1
-    assert b"stdin: The picture cannot be used: it holds no bytes" in done.stderr
+    assert b"\nstdin: The picture cannot be used: it holds no bytes" in done.stderr
+
+
+@pytest.mark.parametrize(("score", "count"), [("-1", 2), ("1", 0)])
+def test_a_terminal_shows_a_table_unless_nothing_is_found(indexed: Path, score: str, count: int) -> None:
+    reader, terminal = pty.openpty()
+    command = [sys.executable, "-m", "mocosearch", "search", "f.jpg", "-k", "2", "--min-score", score]
+    subprocess.run(command, cwd=indexed, stdout=terminal, stderr=subprocess.DEVNULL, check=True)
+    os.write(terminal, b"END")
+    shown = os.read(reader, 10_000).decode()
+    assert ("Score" in shown) == (count > 0)
+    assert shown.count(".jpg") == count
 
 
 def test_several_pictures_are_averaged_and_others_subtracted(search: Search, indexed: Path, tmp_path: Path) -> None:
