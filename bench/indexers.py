@@ -77,8 +77,8 @@ def decoding_alone(assets: Assets) -> Job:
     geometry = assets.load().preprocessing.geometry
 
     def job() -> int:
-        with DecodePool(geometry) as pool:
-            return sum(1 for _ in pool.prepare(enumerate(assets.files()), ahead=256))
+        with DecodePool() as pool:
+            return sum(1 for _ in pool.prepare(enumerate(assets.files()), geometry, ahead=256))
 
     return job
 

@@ -92,13 +92,13 @@ def embed_photos(
     size = batch_size or shares.batch
     waiting: deque[tuple[list[Key], Future[list[Embedding | Undecodable]]]] = deque()
     with (
-        DecodePool(encoder.preprocessing.geometry, shares.decoders, time_cap) as pool,
+        DecodePool(shares.decoders, time_cap) as pool,
         _lanes(shares.lanes, shares.cores_a_lane) as lanes,
     ):
         inference = encoder.inference
         if expected is not None and worth_compiling(expected, crop, encoder.device, inference.dtype):
             lanes.submit(inference.compile, size)  # the other lanes start meanwhile
-        prepared = pool.prepare(photos, ahead=(shares.lanes + 1) * size)
+        prepared = pool.prepare(photos, encoder.preprocessing.geometry, ahead=(shares.lanes + 1) * size)
         while batch := list(islice(prepared, size)):
             waiting.append(([key for key, _ in batch], lanes.submit(_embed, [photo for _, photo in batch], encoder)))
             while waiting and (len(waiting) > shares.lanes + 1 or waiting[0][1].done()):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from mocosearch.errors import PhotoGone
-from mocosearch.images.decode import Undecodable, decode
+from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
 from mocosearch_app.looks import Look, OfPhoto, OfUpload, Wall
 from mocosearch_app.thumbnails import SHORT_SIDE, Thumbnails, encode
@@ -100,8 +100,8 @@ class SearchService:
 
         Raises Undecodable when it is no picture that can be read.
         """
-        seen = decode(data, short_side=self._short_side())  # as `index` decodes: the very photo then scores 1
-        sharp = decode(data, short_side=SHORT_SIDE)
+        seen = self._library.decode(data, self._short_side())  # as `index` decodes: the very photo then scores 1
+        sharp = self._library.decode(data, SHORT_SIDE)
         return OfUpload(self._uploads.add(seen, preview=encode(sharp.image)))
 
     def thumbnail(self, name: str) -> bytes:
@@ -113,7 +113,7 @@ class SearchService:
         if not self._thumbnails.is_genuine(name, photo):
             raise NothingToShow("There is no such thumbnail.")
         try:
-            return self._thumbnails.get(photo, self._library.original(photo.id))
+            return self._thumbnails.get(photo, self._library.original(photo.id), self._library.decode)
         except (PhotoGone, Undecodable) as error:
             raise NothingToShow(str(error)) from error
 

@@ -5,12 +5,13 @@ import hmac
 import io
 import re
 import secrets
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 from PIL import Image
 
-from mocosearch.images.decode import decode
+from mocosearch.images.decode import DecodedImage
 from mocosearch_app.private import private_folder
 from mocosearch_index.atomic import atomic_write
 from mocosearch_index.errors import DiskFull
@@ -65,15 +66,15 @@ class Thumbnails:
         """Tell whether `name` was given by this library for `photo` as it is now."""
         return hmac.compare_digest(name.encode(), self.name(photo).encode())
 
-    def get(self, photo: Photo, original: Path) -> bytes:
+    def get(self, photo: Photo, original: Path, decode: Callable[[Path, int], DecodedImage]) -> bytes:
         """Return the thumbnail of `photo` as WebP, made from the file `original` if there is none yet.
 
-        Raises Undecodable when the original can no longer be read.
+        `decode` is given a file and the short side that is enough. Raises Undecodable when it can no longer be read.
         """
         stored = self._folder / f"{self._seal(photo)}.webp"
         with suppress(FileNotFoundError):
             return stored.read_bytes()
-        data = encode(decode(original, short_side=SHORT_SIDE).image)
+        data = encode(decode(original, SHORT_SIDE).image)
         with suppress(OSError, DiskFull):  # a cache that cannot be written only costs time
             atomic_write(stored, data)
         return data

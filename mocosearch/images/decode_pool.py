@@ -1,4 +1,4 @@
-"""Photos prepared ahead in other processes: a file that crashes or hangs its decoder is skipped and the run goes on.
+"""Photos decoded in other processes: a file that crashes or hangs its decoder costs that file and nothing else.
 
 Each of a few threads has a process of its own to talk to, asks it for one photo after the other and replaces it when it
 ends. Processes are started when there is something to do, not by multiprocessing: they run nothing of the program that
@@ -14,30 +14,31 @@ import sys
 import tempfile
 import threading
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import IO, Any, Self, TypeVar
 
 from mocosearch.errors import DecodersFailed
-from mocosearch.images.decode import TIME_CAP, Undecodable
+from mocosearch.images.decode import TIME_CAP, DecodedImage, Undecodable, decode
 from mocosearch.images.geometry import Geometry
-from mocosearch.images.prepared import Prepared
+from mocosearch.images.prepared import Prepared, prepare
 
 Key = TypeVar("Key")
+T = TypeVar("T")
 
 
 class DecodePool:
     """Processes that decode and cut photos. Several threads may use a pool; a context manager."""
 
-    def __init__(self, geometry: Geometry, workers: int | None = None, seconds: float = TIME_CAP) -> None:
+    def __init__(self, workers: int | None = None, seconds: float = TIME_CAP) -> None:
         """`workers`: processes at most, by default one a core; `seconds`: the time cap for one photo."""
-        self._geometry = geometry
         self._seconds = seconds
         self._threads = ThreadPoolExecutor(workers or os.cpu_count() or 1, thread_name_prefix="decode")
-        self._turns = tempfile.TemporaryFile()  # noqa: SIM115 - the workers' lock
         self._lock = threading.Lock()  # of the following
+        self._turns: IO[bytes] | None = None  # the workers' lock
         self._workers: list[_Worker] = []
         self._idle: list[_Worker] = []
         self._is_closed = False
@@ -48,7 +49,9 @@ class DecodePool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def prepare(self, photos: Iterable[tuple[Key, Path]], ahead: int) -> Generator[tuple[Key, Prepared | Undecodable]]:
+    def prepare(
+        self, photos: Iterable[tuple[Key, Path]], geometry: Geometry, ahead: int
+    ) -> Generator[tuple[Key, Prepared | Undecodable]]:
         """Prepare photos named by any keys: each key comes back once, in order, with its pixels or the reason why not.
 
         Keys are drawn at most `ahead` (1 or more) before they come back. Raises DecodersFailed.
@@ -58,7 +61,7 @@ class DecodePool:
         try:
             while True:
                 drawn = islice(photos, ahead - len(waiting))
-                waiting.extend((key, self._threads.submit(self._prepare, path)) for key, path in drawn)
+                waiting.extend((key, self._submit(partial(prepare, path.absolute(), geometry))) for key, path in drawn)
                 if not waiting:
                     return
                 key, outcome = waiting.popleft()
@@ -66,6 +69,14 @@ class DecodePool:
         finally:
             for _, outcome in waiting:
                 outcome.cancel()
+
+    def decode(self, source: Path | bytes, short_side: int | None = None) -> DecodedImage:
+        """Do what `images.decode.decode` does. Raises Undecodable, DecodersFailed."""
+        source = source.absolute() if isinstance(source, Path) else source
+        outcome = self._submit(partial(decode, source, short_side=short_side)).result()
+        if isinstance(outcome, Undecodable):
+            raise outcome
+        return outcome
 
     def close(self) -> None:
         """End the processes, also in the middle of a photo."""
@@ -76,14 +87,18 @@ class DecodePool:
         self._threads.shutdown(cancel_futures=True)
         for worker in self._workers:
             worker.end()
-        self._turns.close()
+        if self._turns:
+            self._turns.close()
 
-    def _prepare(self, path: Path) -> Prepared | Undecodable:
+    def _submit(self, work: Callable[..., T]) -> Future[T | Undecodable]:
+        return self._threads.submit(self._done, work)
+
+    def _done(self, work: Callable[..., T]) -> T | Undecodable:
         how = ""
         for is_first_try in (True, False):  # a crash may be an earlier photo's doing, or that of who killed the process
             worker = (self._idle_worker() if is_first_try else None) or self._new_worker()
             try:
-                outcome = worker.prepare(path)
+                outcome: T | Undecodable = worker.ask(work)
             except (EOFError, OSError, pickle.UnpicklingError):
                 code = self._drop(worker)
                 if code == -signal.SIGALRM:
@@ -104,12 +119,13 @@ class DecodePool:
             if self._is_closed:
                 raise CancelledError
             try:
+                self._turns = self._turns or tempfile.TemporaryFile()  # noqa: SIM115
                 worker = _Worker(self._turns.fileno())
             except OSError as error:
                 raise _not_started(str(error)) from error
             self._workers.append(worker)
         try:
-            worker.make_ready(self._geometry, self._seconds)
+            worker.ask(self._seconds)  # answered when it has imported what it needs
         except (EOFError, OSError, pickle.UnpicklingError):
             raise _not_started(f"exit code {self._drop(worker)}") from None
         return worker
@@ -140,16 +156,8 @@ class _Worker:
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},  # numpy would start threads that nothing uses
         )
 
-    def make_ready(self, geometry: Geometry, seconds: float) -> None:
-        """Wait until the process has imported what it needs. Raises what `prepare` raises."""
-        self._ask((geometry, seconds))
-
-    def prepare(self, path: Path) -> Prepared | Undecodable:
-        """Have one photo prepared; EOFError, OSError or UnpicklingError when the process ended."""
-        outcome: Prepared | Undecodable = self._ask(os.fsencode(path.absolute()))
-        return outcome
-
-    def _ask(self, request: object) -> Any:
+    def ask(self, request: object) -> Any:
+        """Return what the process answers; EOFError, OSError or UnpicklingError when it ended."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         pickle.dump(request, self.process.stdin)

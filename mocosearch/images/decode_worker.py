@@ -1,4 +1,4 @@
-"""The process that decodes for a pool: it reads paths from its stdin and writes what became of them to its stdout.
+"""The process that decodes for a pool: it reads from its stdin what to call, and writes to its stdout what came of it.
 
 A decoder in C that runs wild takes down this process and nothing else. An alarm of the kernel, which no loop in C can
 hold up, ends it when a photo takes too long. It ends with the process that started it, however that one ended.
@@ -12,30 +12,28 @@ import select
 import signal
 import sys
 import threading
-from pathlib import Path
 from typing import BinaryIO
 
 from PIL import AvifImagePlugin
 
 from mocosearch.images.decode import Undecodable
-from mocosearch.images.prepared import Prepared, prepare
 
 
 def main(turns: int) -> None:
     """Answer requests until there are none. `turns`: descriptor of a file, the same for all processes of a pool."""
     requests, answers = sys.stdin.buffer, _stdout_for_answers_only()
     _heed_only_the_pool()
-    geometry, seconds = pickle.load(requests)
+    seconds = pickle.load(requests)
     _answer(answers, None)  # ready: from here on it is a photo's fault when this process ends
     giants = OneGiantAtATime(turns)
     while True:
         try:
-            path = pickle.load(requests)
+            work = pickle.load(requests)
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_REAL, seconds)
         try:
-            answer: Prepared | Undecodable = prepare(Path(os.fsdecode(path)), geometry, giants)
+            answer = work(giants=giants)
         except Undecodable as error:
             answer = error
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -84,6 +82,6 @@ def _end_with_the_pool() -> None:
     os._exit(0)
 
 
-def _answer(answers: BinaryIO, answer: Prepared | Undecodable | None) -> None:
+def _answer(answers: BinaryIO, answer: object) -> None:
     pickle.dump(answer, answers, protocol=pickle.HIGHEST_PROTOCOL)
     answers.flush()

@@ -12,7 +12,8 @@ from PIL import Image
 
 from mocosearch.errors import BadSettings, NoEncoder, NoPhotos, PhotoGone
 from mocosearch.find_library import FOLDER, has_index, index_folder
-from mocosearch.images.decode import TIME_CAP, decode, read_file
+from mocosearch.images.decode import TIME_CAP, DecodedImage, read_file
+from mocosearch.images.decode_pool import DecodePool
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
@@ -53,6 +54,7 @@ class Library:
         """Use `create` or `open`."""
         self.index = index
         self._own_encoder = OwnEncoder(index)
+        self._decoders = DecodePool()
         self._fresh = False  # made just now: an update that fails before anything is in it takes it back
 
     @classmethod
@@ -188,7 +190,8 @@ class Library:
             self.index.discard()
 
     def close(self) -> None:
-        """Close the index."""
+        """Close the index, and end what is being decoded."""
+        self._decoders.close()
         self.index.close()
 
     def __enter__(self) -> Self:
@@ -234,13 +237,20 @@ class Library:
             raise NoPhotos(f"There is no file {shown(file)}: name the picture to search with.")
         data = read_file(file) if isinstance(file, Path) else file
         if crop:
-            return crop.of(decode(data).image)
+            return crop.of(self.decode(data).image)
         known = self.index.with_content(content_hash(data))
         if own and own.id in {photo.id for photo in known}:
             return own.id
         if known:
             return self._vector(known[0].id)
-        return decode(data, short_side=self.encoder.preprocessing.resize).image
+        return self.decode(data, self.encoder.preprocessing.resize).image
+
+    def decode(self, source: Path | bytes, short_side: int | None = None) -> DecodedImage:
+        """Decode a picture as `images.decode.decode` does, but in another process: no file takes down this one.
+
+        Undecodable, DecodersFailed.
+        """
+        return self._decoders.decode(source, short_side)
 
     def original(self, photo_id: int) -> Path:
         """Return the absolute path of a photo's file; UnknownPhoto, PhotoGone."""

@@ -1,4 +1,5 @@
 import io
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ from mocosearch.library import Library
 from mocosearch_app.looks import OfPhoto, OfUpload, Wall
 from mocosearch_app.service import SHOWN, NothingToShow, SearchService, Tile
 from mocosearch_app.thumbnails import Thumbnails
+from tests.processes import are_gone, spawned_by
 
 
 @pytest.fixture
@@ -168,3 +170,16 @@ def test_many_threads_get_the_same_answers_as_one(service: SearchService, librar
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda look: service.view(look).tiles, looks))
     assert together == alone
+
+
+def test_pictures_are_decoded_in_other_processes_which_end_with_the_library(own_library: Path) -> None:
+    others = spawned_by(os.getpid(), doing=b"decode_worker")
+    with Library.open(own_library) as library:
+        service = SearchService(library, Thumbnails.of_library(library.index.folder))
+        shutil.rmtree(library.index.folder / "thumbnails")  # of earlier tests
+        thumbnail(service, service.view(Wall(1)).tiles[0])
+        workers = [worker for worker in spawned_by(os.getpid(), doing=b"decode_worker") if worker not in others]
+        assert workers
+        with pytest.raises(Undecodable):
+            service.add_upload(b"text")
+    assert are_gone(workers, within=0)

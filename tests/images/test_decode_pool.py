@@ -24,6 +24,7 @@ from tests.images.wild import ABORT, DIE_ONCE, HANG, HANG_ALONE, SEGFAULT, TAME,
 from tests.processes import are_gone, libraries_of, spawned_by
 
 SMALL = Geometry(resize=40, crop=32)
+WILD = Wild(40, 32)
 AN_HOUR = 3600.0
 
 
@@ -32,15 +33,15 @@ def workers(but: Sequence[int] = ()) -> list[int]:
     return [worker for worker in spawned_by(os.getpid(), doing=b"decode_worker") if worker not in but]
 
 
-def outcomes(pool: DecodePool, paths: list[Path]) -> list[str]:
+def outcomes(pool: DecodePool, paths: list[Path], geometry: Geometry = SMALL) -> list[str]:
     """Reasons, or "prepared", in order."""
-    results = [result for _, result in pool.prepare(((None, path) for path in paths), ahead=8)]
+    results = [result for _, result in pool.prepare(((None, path) for path in paths), geometry, ahead=8)]
     return [result.reason if isinstance(result, Undecodable) else "prepared" for result in results]
 
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[DecodePool]:
-    with DecodePool(SMALL, workers=2) as pool:
+    with DecodePool(workers=2) as pool:
         yield pool
 
 
@@ -52,7 +53,7 @@ def write_noise(path: Path, seed: int) -> Path:
 
 def test_photos_come_back_in_order_with_what_decoding_in_place_gives(tmp_path: Path, pool: DecodePool) -> None:
     paths = [write_noise(tmp_path / f"{seed}.{kind}", seed) for seed in range(10) for kind in ("png", "jpg")]
-    results = list(pool.prepare(enumerate(paths), ahead=5))
+    results = list(pool.prepare(enumerate(paths), SMALL, ahead=5))
     assert [key for key, _ in results] == list(range(len(paths)))
     for (_, result), path in zip(results, paths, strict=True):
         expected = prepare(path, SMALL, nullcontext())
@@ -72,14 +73,14 @@ def test_photos_are_drawn_no_further_ahead_than_asked(tmp_path: Path, pool: Deco
     photo = write_photo(tmp_path / "photo.png", TAME)
     drawn: list[int] = []
     keys = (drawn.append(key) or key for key in range(20))  # type: ignore[func-returns-value]
-    for given, (key, _) in enumerate(pool.prepare(((key, photo) for key in keys), ahead=4)):
+    for given, (key, _) in enumerate(pool.prepare(((key, photo) for key in keys), SMALL, ahead=4)):
         assert key == given
         assert len(drawn) <= given + 4
 
 
 def test_a_run_that_is_stopped_early_leaves_a_pool_that_can_be_used(tmp_path: Path, pool: DecodePool) -> None:
     photo = write_photo(tmp_path / "photo.png", TAME)
-    with closing(pool.prepare(((key, photo) for key in range(100)), ahead=50)) as results:
+    with closing(pool.prepare(((key, photo) for key in range(100)), SMALL, ahead=50)) as results:
         next(results)
     assert outcomes(pool, [photo]) == ["prepared"]
 
@@ -94,8 +95,8 @@ def test_workers_load_neither_torch_nor_faiss_nor_sqlite(tmp_path: Path, pool: D
 def test_a_photo_that_crashes_its_decoder_is_skipped_and_the_others_are_not(tmp_path: Path) -> None:
     colors = [TAME, SEGFAULT, TAME, ABORT, TAME, TAME]
     photos = [write_photo(tmp_path / f"{number}.png", color) for number, color in enumerate(colors)]
-    with DecodePool(Wild(40, 32), workers=2) as pool:
-        results = [result for _, result in pool.prepare(enumerate(photos), ahead=6)]
+    with DecodePool(workers=2) as pool:
+        results = [result for _, result in pool.prepare(enumerate(photos), WILD, ahead=6)]
     crashed = [results[1], results[3]]
     assert all(isinstance(result, Prepared) for result in results if result not in crashed)
     assert [(e.reason, e.detail) for e in crashed if isinstance(e, Undecodable)] == [
@@ -106,36 +107,43 @@ def test_a_photo_that_crashes_its_decoder_is_skipped_and_the_others_are_not(tmp_
 
 def test_a_photo_whose_decoder_hangs_is_skipped_after_the_time_cap(tmp_path: Path) -> None:
     hanging, tame = write_photo(tmp_path / "hanging.png", HANG), write_photo(tmp_path / "tame.png", TAME)
-    with DecodePool(Wild(40, 32), workers=1, seconds=3.0) as pool:
-        assert outcomes(pool, [tame, hanging, tame]) == ["prepared", "timeout", "prepared"]
+    with DecodePool(workers=1, seconds=3.0) as pool:
+        assert outcomes(pool, [tame, hanging, tame], WILD) == ["prepared", "timeout", "prepared"]
 
 
 def test_a_vast_photo_is_skipped_after_a_time_cap_that_is_too_short_for_it(tmp_path: Path) -> None:
     Image.new("1", (15_000, 15_000)).save(tmp_path / "vast.png")
-    with DecodePool(SMALL, workers=1, seconds=0.05) as pool:
-        [(_, result)] = pool.prepare([(None, tmp_path / "vast.png")], ahead=1)
+    with DecodePool(workers=1, seconds=0.05) as pool:
+        [(_, result)] = pool.prepare([(None, tmp_path / "vast.png")], SMALL, ahead=1)
     assert isinstance(result, Undecodable)
     assert (result.reason, result.detail) == ("timeout", "stopped after 0.05 seconds")
+
+
+def test_a_single_picture_is_held_to_the_time_cap_too(tmp_path: Path) -> None:
+    Image.new("1", (15_000, 15_000)).save(tmp_path / "vast.png")
+    with DecodePool(workers=1, seconds=0.05) as pool, pytest.raises(Undecodable, match=r"0\.05 seconds"):
+        pool.decode(tmp_path / "vast.png")
 
 
 def test_workers_that_end_for_another_reason_than_their_photo_cost_no_photo(tmp_path: Path) -> None:
     photos = [write_photo(tmp_path / f"{color}.png", color) for color in (TAME, DIE_ONCE, TAME)]
     others = workers()
-    with DecodePool(Wild(40, 32, tmp_path / "witness"), workers=2) as pool:
-        assert outcomes(pool, photos) == ["prepared"] * 3
+    wild = Wild(40, 32, tmp_path / "witness")
+    with DecodePool(workers=2) as pool:
+        assert outcomes(pool, photos, wild) == ["prepared"] * 3
         started = workers(but=others)
         assert len(started) == 2
         for worker in started:
             os.kill(worker, signal.SIGKILL)
         assert are_gone(started, within=10)
-        assert outcomes(pool, photos) == ["prepared"] * 3
+        assert outcomes(pool, photos, wild) == ["prepared"] * 3
 
 
 def test_closing_ends_all_workers_in_the_middle_of_a_photo(tmp_path: Path) -> None:
     photos = [write_photo(tmp_path / f"{color}.png", color) for color in (TAME, HANG, HANG_ALONE)]
     others = workers()
-    with DecodePool(Wild(40, 32), workers=2, seconds=AN_HOUR) as pool:
-        next(pool.prepare(enumerate(photos), ahead=3))
+    with DecodePool(workers=2, seconds=AN_HOUR) as pool:
+        next(pool.prepare(enumerate(photos), WILD, ahead=3))
         started = workers(but=others)
         assert started
     assert are_gone(started, within=0)
@@ -147,7 +155,7 @@ def test_workers_that_cannot_be_started_are_an_error_of_one_line(
 ) -> None:
     monkeypatch.setattr(sys, "executable", program)
     photo = write_photo(tmp_path / "photo.png", TAME)
-    with DecodePool(SMALL) as pool, pytest.raises(DecodersFailed, match=cause):
+    with DecodePool() as pool, pytest.raises(DecodersFailed, match=cause):
         outcomes(pool, [photo])
 
 
@@ -159,9 +167,10 @@ from tests.images.wild import Wild
 from tests.processes import spawned_by
 
 seconds, witness, *photos = sys.argv[1:]
-pool = DecodePool(Wild(40, 32, Path(witness)), workers=1, seconds=float(seconds))
+wild = Wild(40, 32, Path(witness))
+pool = DecodePool(workers=1, seconds=float(seconds))
 def work(photo):
-    list(pool.prepare([(None, Path(photo))], ahead=1))
+    list(pool.prepare([(None, Path(photo))], wild, ahead=1))
     return spawned_by(os.getpid(), doing=b"decode_worker")
 workers = work(photos[0])
 try:

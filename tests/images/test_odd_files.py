@@ -1,12 +1,13 @@
 """Every odd file gives the picture it must give, or the reason, and takes nothing down, wherever it is decoded."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from mocosearch.images.decode import Undecodable, decode
+from mocosearch.images.decode import DecodedImage, Undecodable, decode
 from mocosearch.images.decode_pool import DecodePool
 from mocosearch.images.geometry import Geometry
 from mocosearch.images.prepared import content_hash
@@ -42,8 +43,9 @@ def test_a_pool_goes_through_a_folder_of_odd_files_in_silence(
     for kind, file in ODD_FILES.items():
         path_of(kind).write_bytes(file.data)
     assert len(list(tmp_path.iterdir())) == len(ODD_FILES)
-    with DecodePool(Geometry(resize=32, crop=32)) as pool:
-        results = dict(pool.prepare(((kind, path_of(kind)) for kind in ODD_FILES), ahead=16))
+    geometry = Geometry(resize=32, crop=32)
+    with DecodePool() as pool:
+        results = dict(pool.prepare(((kind, path_of(kind)) for kind in ODD_FILES), geometry, ahead=16))
     assert list(results) == list(ODD_FILES)
     for kind, file in ODD_FILES.items():
         result = results[kind]
@@ -56,3 +58,17 @@ def test_a_pool_goes_through_a_folder_of_odd_files_in_silence(
             assert file.outcome.look(Image.fromarray(result.pixels))
             assert result.content_hash == content_hash(file.data)
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_pool_decodes_bytes_as_they_are_decoded_in_place() -> None:
+    with DecodePool() as pool:
+        for file in ODD_FILES.values():
+            assert facts_or_reason(pool.decode, file.data) == facts_or_reason(decode, file.data)
+
+
+def facts_or_reason(decode: Callable[..., DecodedImage], data: bytes) -> object:
+    try:
+        decoded = decode(data, short_side=16)
+    except Undecodable as error:
+        return error.reason
+    return decoded.image.mode, decoded.image.tobytes(), decoded.width, decoded.height, decoded.taken_at
