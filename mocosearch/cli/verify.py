@@ -10,6 +10,8 @@ import click
 if TYPE_CHECKING:
     from mocosearch_index.records import Problem
 
+_LISTED = 20  # problems named of each kind
+
 
 @click.command("verify")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
@@ -28,11 +30,20 @@ def command(folder: Path | None, as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps([asdict(problem) for problem in problems], indent=2))
     else:
-        for problem in problems:
-            click.echo(f"{'Repaired' if problem.repaired else 'Broken  '} {problem.what}: {problem.remedy}")
+        _print(problems)
         if not problems:
             click.echo("All is as it was written.")
     return 0 if all(problem.repaired for problem in problems) else 1
+
+
+def _print(problems: "list[Problem]") -> None:
+    """Print what is broken first; a lost vector file is a problem of each of its photos."""
+    for word, is_repaired in (("Broken", False), ("Repaired", True)):
+        found = [problem for problem in problems if problem.repaired == is_repaired]
+        for problem in found[:_LISTED]:
+            click.echo(f"{word:8} {problem.what}: {problem.remedy}")
+        if len(found) > _LISTED:
+            click.echo(f"{word:8} {len(found) - _LISTED:,} more (`--json` lists all)")
 
 
 def _verify(index_folder: Path, why: str) -> "list[Problem]":

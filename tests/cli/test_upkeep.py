@@ -210,6 +210,15 @@ def test_verify_looks_at_the_encoder_and_copies_it_again_where_it_can(
     assert type_("verify")[0] == "All is as it was written.\n"
 
 
+def test_verify_names_some_of_many_problems(root: Path, type_: Type, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mocosearch.cli.verify._LISTED", 2)
+    vectors = root / ".mocosearch" / "vectors-000001.f16"
+    vectors.unlink()
+    lines = type_("verify")[0].splitlines()
+    assert len(lines) == 3
+    assert lines[-1] == "Repaired 5 more (`--json` lists all)"  # a missing file, and six vectors
+
+
 def test_verify_only_looks_while_another_process_writes(type_: Type, root: Path) -> None:
     [vectors] = (root / ".mocosearch").glob("vectors-*.f16")
     flip(vectors, -20)
