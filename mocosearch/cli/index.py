@@ -75,6 +75,8 @@ def command(
     from mocosearch.images.decode import TIME_CAP
     from mocosearch.library import Library
 
+    if strict and is_watching:
+        raise click.UsageError("--strict is about a run that ends: leave out --watch.")
     folder = Path(os.path.abspath(folder))  # noqa: PTH100 - keeps links, drops ".."
     library, why = Library.open_or_create(
         folder, encoder, index_dir, load_aloud, lambda settings: chosen(settings, flags)

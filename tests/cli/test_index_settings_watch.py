@@ -83,6 +83,13 @@ def test_patterns_and_search_are_kept_shown_replaced_and_cleared(
     assert out.endswith("are in the index (1 unchanged, 1 left out)\n")
 
 
+def test_strict_is_refused_where_it_could_do_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        main(["index", str(tmp_path), "--watch", "--strict"])
+    assert end.value.code == 2
+    assert "leave out --watch" in capsys.readouterr().err
+
+
 def test_settings_that_cannot_be_are_one_line_and_change_nothing(
     mocosearch: Command, photos: Path, encoder: Path
 ) -> None:
