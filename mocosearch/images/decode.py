@@ -161,11 +161,11 @@ def read_file(path: Path) -> bytes:
     raise failure
 
 
-def decoder_capabilities(seconds: float = TIME_CAP) -> str:
-    """The decoders at hand and the caps, in one line: when it changes, what was skipped is worth a retry."""
+def decoder_capabilities() -> str:
+    """The decoders at hand and what they may read, in one line: when it changes, what was skipped is worth a retry."""
     codecs = [f"{name} {features.version(name)}" for name in ("jpg", "webp", "avif", "jpg_2000", "libtiff")]
     heif = f"pi_heif {pi_heif.__version__}" if pi_heif else "no pi_heif"
-    return ", ".join((f"pillow {PIL.__version__}", *codecs, heif, f"at most {MAX_PIXELS} pixels, {seconds:g} seconds"))
+    return ", ".join((f"pillow {PIL.__version__}", *codecs, heif, f"at most {MAX_PIXELS} pixels"))
 
 
 def _decode(data: bytes, short_side: int | None, giants: AbstractContextManager[object]) -> DecodedImage:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mocosearch.errors import BadPattern, NoPhotos
-from mocosearch.images.decode import decoder_capabilities
+from mocosearch.images.decode import TIME_CAP
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.update import scan
 from mocosearch.user_folders import current_fingerprint
@@ -89,7 +89,7 @@ def drift_of(index: ImageIndex) -> Drift:
     rules = IgnoreRules(index.settings.include, index.settings.exclude)
     with scan.many_records():
         found = scan.look(index.root, rules)
-        changes = scan.compare(found, index.known(), decoder=decoder_capabilities())
+        changes = scan.compare(found, index.known(), TIME_CAP)
     return Drift(
         new=changes.new,
         changed=len(changes.to_read) - changes.new,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mocosearch.errors import NoPhotos
-from mocosearch.images.decode import TIME_CAP, decoder_capabilities
+from mocosearch.images.decode import TIME_CAP
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.update import scan
 from mocosearch.update.scan import Found
@@ -58,7 +58,7 @@ def run_update(
     with scan.many_records():
         found = scan.look(index.root, rules, lambda count: progress(Progress("walking", count, None)))
         known = index.known()
-        changes = scan.compare(found, known, decoder=decoder_capabilities(time_cap))
+        changes = scan.compare(found, known, time_cap)
     work = Work(index, progress, stop or (lambda: False), time_cap)
     to_embed = work.reuse(changes.to_read, known, found) if known else changes.to_read
     losses = _Losses([], 0, 0) if work.stopped else _losses(index, changes.gone, known, found, work, prune=prune)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-from mocosearch.images.decode import ALWAYS_RETRY
+from mocosearch.images.decode import ALWAYS_RETRY, decoder_capabilities
 from mocosearch.images.ignore import IgnoreRules
 from mocosearch.images.walk import find_photos
 from mocosearch_index.records import FileStamp, KnownFile
@@ -50,8 +50,8 @@ def look(root: Path, rules: IgnoreRules | None = None, on_count: Callable[[int],
     return Found(files, unreadable)
 
 
-def compare(found: Found, known: Mapping[bytes, KnownFile], *, decoder: str) -> Changes:
-    """Tell what has changed. `decoder`: today's capabilities."""
+def compare(found: Found, known: Mapping[bytes, KnownFile], time_cap: float) -> Changes:
+    """Tell what has changed. `time_cap`: seconds that decoding a photo may take today."""
     to_read, returned, new, unchanged = [], [], 0, 0
     for stamp in found.files:
         path, size, mtime_ns = stamp  # and below: all at once, for speed
@@ -62,7 +62,7 @@ def compare(found: Found, known: Mapping[bytes, KnownFile], *, decoder: str) -> 
             continue
         _, known_size, known_mtime_ns, photo_id, is_missing, reason, _ = before
         is_same = size == known_size and mtime_ns == known_mtime_ns
-        if not is_same or (reason is not None and _worth_another_try(before, decoder)):
+        if not is_same or (reason is not None and _worth_another_try(before, time_cap)):
             to_read.append(stamp)
         elif is_missing:
             returned.append(photo_id)
@@ -106,9 +106,14 @@ def many_records() -> Iterator[None]:
             gc.enable()
 
 
-def _worth_another_try(file: KnownFile, decoder: str) -> bool:
+def tried_with(reason: str, time_cap: float) -> str:
+    """Return with what a file was tried that was skipped for `reason`: when that changes, it is worth another try."""
+    return f"{decoder_capabilities()}, {time_cap:g} seconds" if reason == "timeout" else decoder_capabilities()
+
+
+def _worth_another_try(file: KnownFile, time_cap: float) -> bool:
     """Tell whether an unchanged file that was skipped might be read now."""
-    return file.reason in ALWAYS_RETRY or file.decoder != decoder
+    return file.reason in ALWAYS_RETRY or file.decoder != tried_with(file.reason or "", time_cap)
 
 
 def _gone(found: Found, known: Mapping[bytes, KnownFile]) -> list[KnownFile]:

@@ -7,9 +7,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
-from mocosearch.images.decode import TIME_CAP, Undecodable, decoder_capabilities
+from mocosearch.images.decode import TIME_CAP, Undecodable
 from mocosearch.update.reuse import Moved, SameContent, recognize
-from mocosearch.update.scan import Found
+from mocosearch.update.scan import Found, tried_with
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, FileStamp, KnownFile, SkippedPhoto
 
@@ -118,7 +118,7 @@ class Work:
             self.copied += 1
 
     def _skip(self, stamp: FileStamp, reason: str, detail: str) -> None:
-        skip = SkippedPhoto(stamp, reason, detail, decoder_capabilities(self.time_cap))
+        skip = SkippedPhoto(stamp, reason, detail, tried_with(reason, self.time_cap))
         self._skips.append(skip)
         self.skipped.append(skip)
 

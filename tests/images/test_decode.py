@@ -159,7 +159,3 @@ def test_decoding_from_many_threads_gives_what_one_thread_gives() -> None:
     for thread in threads:
         thread.join()
     assert wrong == []
-
-
-def test_another_time_cap_is_a_reason_to_try_a_file_again() -> None:
-    assert decoder_capabilities(30.0) != decoder_capabilities(60.0) == decoder_capabilities()
