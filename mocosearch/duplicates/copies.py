@@ -11,6 +11,7 @@ from mocosearch.images.decode import decode
 from mocosearch.randomness import uniforms
 
 Float32 = NDArray[np.float32]
+Thumbnails = NDArray[np.uint8]  # (10, 16, 16, 3) RGB
 
 # The eight ways in which a picture can lie. In words: how a copy lies when the original is upright.
 TURNS: tuple[tuple[Image.Transpose | None, str], ...] = (
@@ -65,8 +66,8 @@ def turned_copy(picture: Image.Image, key: int) -> Image.Image:
     return recompressed(picture).transpose(turn)
 
 
-def thumbnails(path: Path) -> Float32:
-    """Return RGB (10, 16, 16, 3) of 0 .. 255: the whole picture, and with a tenth of each side cut off, in nine ways.
+def thumbnails(path: Path) -> Thumbnails:
+    """Return the whole picture, and with a tenth of each side cut off, in nine ways.
 
     Undecodable.
     """
@@ -75,19 +76,20 @@ def thumbnails(path: Path) -> Float32:
     cuts = [(x * _CUT / 2, y * _CUT / 2) for x in range(3) for y in range(3)]
     boxes = [(x * width, y * height, (x + 1 - _CUT) * width, (y + 1 - _CUT) * height) for x, y in cuts]
     made = [picture.resize((_SIDE, _SIDE), Image.Resampling.BOX, box) for box in ((0, 0, width, height), *boxes)]
-    return np.stack([np.asarray(image, np.float32) for image in made])
+    return np.stack([np.asarray(image) for image in made])
 
 
-def look_the_same(one: Float32, other: Float32) -> bool:
+def look_the_same(one: Thumbnails, other: Thumbnails) -> bool:
     """Tell from their thumbnails whether two pictures are alike to the eye: no encoder has to tell such photos apart.
 
     They are when, in some turn and with some margin of one cut off, their structure correlates, or when nothing differs
     that could be seen, as in two flat skies.
     """
-    turns = np.stack([np.rot90(side, quarter, (1, 2)) for side in (one, one[:, :, ::-1]) for quarter in range(4)])
-    differs = np.sqrt(((turns[:, 0] - other[0]) ** 2).mean(axis=(1, 2, 3))).min()
-    one, other = _structure(turns), _structure(other)  # (8, 10, 768), (10, 768)
-    return bool(max((one[:, 0] @ other.T).max(), (one @ other[0]).max()) >= _SAME or differs <= _UNSEEN)
+    pixels, others = one.astype(np.float32), other.astype(np.float32)
+    turns = np.stack([np.rot90(side, turn, (1, 2)) for side in (pixels, pixels[:, :, ::-1]) for turn in range(4)])
+    differs = np.sqrt(((turns[:, 0] - others[0]) ** 2).mean(axis=(1, 2, 3))).min()
+    left, right = _structure(turns), _structure(others)  # (8, 10, 768), (10, 768)
+    return bool(max((left[:, 0] @ right.T).max(), (left @ right[0]).max()) >= _SAME or differs <= _UNSEEN)
 
 
 def _structure(pixels: Float32) -> Float32:

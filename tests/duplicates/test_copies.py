@@ -5,7 +5,16 @@ import pytest
 import torch
 from PIL import Image, ImageFilter
 
-from mocosearch.duplicates.copies import KINDS, TURNS, copies_of, look_the_same, recompressed, thumbnails, turned_copy
+from mocosearch.duplicates.copies import (
+    KINDS,
+    TURNS,
+    Thumbnails,
+    copies_of,
+    look_the_same,
+    recompressed,
+    thumbnails,
+    turned_copy,
+)
 from mocosearch.duplicates.turned_photos import turned
 
 
@@ -15,9 +24,7 @@ def picture(seed: int, side: int = 96) -> Image.Image:
     return Image.fromarray(patches).resize((side * 4 // 3, side), Image.Resampling.BICUBIC)
 
 
-def seen(
-    image: Image.Image, tmp_path_factory: pytest.TempPathFactory
-) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def seen(image: Image.Image, tmp_path_factory: pytest.TempPathFactory) -> Thumbnails:
     path = tmp_path_factory.mktemp("seen") / "picture.png"
     image.save(path)
     return thumbnails(path)
