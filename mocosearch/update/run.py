@@ -60,7 +60,9 @@ def run_update(
         known = index.known()
         changes = scan.compare(found, known, time_cap)
     work = Work(index, progress, stop or (lambda: False), time_cap)
-    to_embed = work.reuse(changes.to_read, known, found) if known else changes.to_read
+    to_embed = changes.to_read
+    if known and to_embed:
+        to_embed = work.reuse(to_embed, known, found)
     losses = _Losses([], 0, 0) if work.stopped else _losses(index, changes.gone, known, found, work, prune=prune)
     if losses.missing or changes.returned:
         index.commit(missing=losses.missing, returned=changes.returned)
