@@ -4,6 +4,7 @@ The network runs in a few threads, each with a batch and cores of its own. Threa
 each other at every layer, and for the decoders that run on the same cores.
 """
 
+import threading
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -88,7 +89,7 @@ def embed_photos(
     Raises BadCheckpoint, DecodersFailed, OutOfMemory.
     """
     crop = encoder.preprocessing.crop
-    shares = Shares.of(encoder.device, crop, torch.get_num_threads(), expected)
+    shares = Shares.of(encoder.device, crop, _torch_threads.count(), expected)
     size = batch_size or shares.batch
     waiting: deque[tuple[list[Key], Future[list[Embedding | Undecodable]]]] = deque()
     with (
@@ -111,13 +112,42 @@ def embed_photos(
 @contextmanager
 def _lanes(count: int, cores: int) -> Iterator[ThreadPoolExecutor]:
     """Yield threads whose computations use `cores` cores each."""
-    before = torch.get_num_threads()
-    lanes = ThreadPoolExecutor(count, "embed", initializer=torch.set_num_threads, initargs=(cores,))
-    try:
-        yield lanes
-    finally:
-        lanes.shutdown(cancel_futures=True)
-        torch.set_num_threads(before)  # is of the thread that sets it, and of all that start later
+    with _torch_threads.lent():
+        lanes = ThreadPoolExecutor(count, "embed", initializer=torch.set_num_threads, initargs=(cores,))
+        try:
+            yield lanes
+        finally:
+            lanes.shutdown(cancel_futures=True)
+
+
+class _TorchThreads:
+    """How many threads torch has: lanes change it for all threads that start later, until the last lanes end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._own = 0
+        self._lent = 0  # to so many
+
+    def count(self) -> int:
+        """Return how many it has when no lanes run."""
+        with self._lock:
+            return self._own if self._lent else torch.get_num_threads()
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """Let the block change it."""
+        with self._lock:
+            self._own = self._own if self._lent else torch.get_num_threads()
+            self._lent += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent -= 1
+                torch.set_num_threads(self._own)
+
+
+_torch_threads = _TorchThreads()
 
 
 def _embed(photos: list[Prepared | Undecodable], encoder: Encoder) -> list[Embedding | Undecodable]:

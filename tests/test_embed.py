@@ -4,7 +4,8 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import blake2b
 from pathlib import Path
 
@@ -192,6 +193,21 @@ def test_with_several_lanes_every_photo_keeps_its_vector_and_torch_its_threads(e
     for key, result in results:
         assert isinstance(result, Embedding)
         assert result.vector @ expected[key % 12] > 0.999
+
+
+def test_two_runs_at_once_leave_torch_its_threads(encoder: Encoder, folder: Path) -> None:
+    def run() -> Generator[object]:
+        return embed_photos([(n, folder / str(n)) for n in range(8)], encoder, batch_size=1)
+
+    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(1) as other, ThreadPoolExecutor(1) as later:
+        one.submit(torch.set_num_threads, 3).result()
+        first, second = run(), run()
+        one.submit(next, first).result()
+        other.submit(next, second).result()
+        one.submit(list, first).result()
+        other.submit(list, second).result()
+        assert later.submit(torch.get_num_threads).result() == 3
+        one.submit(torch.set_num_threads, torch.get_num_threads()).result()
 
 
 @given(
