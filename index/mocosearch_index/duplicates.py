@@ -24,7 +24,7 @@ OtherViews = Callable[[Int64], Float32]  # rows (r,) -> unit vectors (r, views, 
 
 NEVER = 2.0  # a threshold above every likeness
 _NEIGHBOR = 10  # whose distance is the scale: up to ten copies of a photo do not hide each other
-_LEAST = 0.02  # scale, or what float16 rounds off would count
+_LEAST = 0.1  # scale, or a dozen copies would hide each other, and what float16 rounds off count
 _FITTED = 20_000  # rows, at most
 _FEW = 50  # rows, with which there is nothing to fit
 _FLOOR = 0.01  # of the largest variance

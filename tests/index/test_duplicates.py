@@ -151,29 +151,27 @@ def test_equal_vectors_can_be_spread() -> None:
 
 def test_a_copy_stands_out_in_a_crowd_in_which_all_cosines_are_high() -> None:
     rng = np.random.default_rng(0)
-    crowd = unit(np.eye(16)[0] + 0.05 * rng.standard_normal((60, 16)))
+    crowd = unit(np.eye(16)[0] + 0.1 * rng.standard_normal((60, 16)))
     copy = unit(crowd[:1] + 0.002 * rng.standard_normal((1, 16)))
     alone = unit(rng.standard_normal((60, 16)))
     vectors = np.concatenate([crowd, copy, alone]).astype(np.float16)
     scales = all_scales(vectors)
     found = list(stars(vectors, scales, 0.9))
     assert [(star.center, star.members.tolist()) for star in found] == [(0, [60])]
-    assert (
-        crowd[1:] @ crowd[0]
-    ).max() > 0.97  # a threshold that the copy passes and the crowd does not would be a guess
-    assert scales[:61].max() < 0.2 < scales[61:].min()
+    assert (crowd[1:] @ crowd[0]).max() > 0.94
+    assert scales[:61].max() < 0.3 < scales[61:].min()
 
 
 def test_ten_copies_do_not_hide_each_other() -> None:
     rng = np.random.default_rng(0)
-    copies = unit(np.eye(32)[0] + 0.001 * rng.standard_normal((10, 32)))
+    copies = unit(np.eye(32)[0] + 0.03 * rng.standard_normal((10, 32)))
     vectors = np.concatenate([copies, unit(rng.standard_normal((50, 32)))]).astype(np.float16)
     [star] = stars(vectors, all_scales(vectors), 0.9)
     assert (star.center, star.members.tolist()) == (0, list(range(1, 10)))
 
 
-def test_equal_vectors_are_alike_however_many_they_are() -> None:
-    many = np.tile(at_angles(30), (40, 1))
+def test_vectors_that_nearly_coincide_are_alike_however_many_they_are() -> None:
+    many = at_angles(*np.linspace(30, 32, 40))
     [star] = stars(many, all_scales(many), 0.95)
     assert len(star.members) == 39
 
