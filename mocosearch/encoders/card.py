@@ -4,6 +4,7 @@ import hashlib
 import json
 import math
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 
@@ -101,7 +102,8 @@ class EncoderFacts:
 
     def to_json(self) -> str:
         """Return ASCII: a path that is not UTF-8 survives as escaped surrogates."""
-        return json.dumps({"format": FORMAT, **asdict(self)}, indent=2)
+        facts = {"format": FORMAT, **asdict(self)}
+        return json.dumps({**facts, "checksum": _checksum(facts)}, indent=2)
 
     @classmethod
     def from_json(cls, text: str | bytes, source: str) -> "EncoderFacts":
@@ -115,6 +117,9 @@ class EncoderFacts:
                     f"{source} was written by a newer mocosearch (format {facts['format']}, known up to {FORMAT}): "
                     "update mocosearch."
                 )
+            stated = facts.pop("checksum", None)  # older versions wrote none
+            if stated not in (None, _checksum(facts)):
+                raise ValueError("it fails its checksum")
             given = facts["preprocessing"]
             mean, std = tuple(given["mean"]), tuple(given["std"])
             preprocessing = Preprocessing(given["resize"], given["crop"], mean, std)
@@ -122,6 +127,10 @@ class EncoderFacts:
         except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
             cause = printable(str(error).encode(errors="replace"))[:200]
             raise BadCheckpoint(f"{source} is damaged ({cause}): copy it again, or train again.") from error
+
+
+def _checksum(facts: Mapping[str, object]) -> int:
+    return zlib.crc32(json.dumps(facts, sort_keys=True).encode())
 
 
 def fingerprint(backbone: Mapping[str, Tensor], preprocessing: Preprocessing, card: EncoderCard) -> str:

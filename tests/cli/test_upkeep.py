@@ -188,15 +188,15 @@ def test_verify_mends_an_index_whose_vector_file_was_cut_off(type_: Type, root: 
         assert library.search([1], k=1)
 
 
-@pytest.mark.parametrize("damage", ["weights", "words", "gone"])
+@pytest.mark.parametrize("damage", ["weights", "words", "number", "gone"])
 def test_verify_looks_at_the_encoder_and_copies_it_again_where_it_can(
     type_: Type, root: Path, tmp_path: Path, damage: str
 ) -> None:
     if damage == "weights":
         flip(own_encoder(root) / "model.safetensors", -5000)
-    elif damage == "words":
+    elif damage in ("words", "number"):
         card = own_encoder(root) / "encoder.json"
-        flip(card, card.read_bytes().index(b"dice"))
+        flip(card, card.read_bytes().index(b"dice" if damage == "words" else b"28,"))  # of a feature_dim of 128
     else:
         shutil.rmtree(own_encoder(root))
     out, _ = type_("verify", code=1)
