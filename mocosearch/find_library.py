@@ -8,6 +8,12 @@ from mocosearch_index.image_index import is_index
 from mocosearch_index.paths import is_reachable, shown
 
 FOLDER = ".mocosearch"
+_WHY = {  # why a library is meant: whether no folder was named, and whether it is the library's own
+    (False, True): "as named",
+    (False, False): "of a folder above the one named",
+    (True, True): "of the current folder",
+    (True, False): "of a folder above the current one",
+}
 
 
 def index_folder(root: Path, index_dir: Path | None = None) -> Path:
@@ -32,15 +38,15 @@ def has_index(root: Path, index_dir: Path | None = None) -> bool:
 def library_in_use(named: Path | None = None) -> tuple[Path, str]:
     """Return the index folder of the library that is meant, and why it is this one, in words; NoLibrary.
 
-    Without a name: the library of the current folder or of a folder above it, else the one indexed last.
+    A folder in a library means that library. Without a name: that of the current folder, else the one indexed last.
     """
-    if named is not None:
-        return index_folder(named), "as named"
-    here = Path.cwd()
-    for folder in (here, *here.parents):
+    here = Path.cwd() if named is None else named.absolute()
+    for folder in (here, *(here.parents if is_reachable(here) else ())):
         found = _index_folder(folder)
         if found is not None:
-            return found, "of the current folder" if folder == here else "of a folder above the current one"
+            return found, _WHY[named is None, folder == here]
+    if named is not None:
+        return index_folder(named), "as named"
     last = user_folders.last_library()
     if last is None:
         raise NoLibrary("No library here, and none was indexed before: run `mocosearch index DIR`, or name a folder.")

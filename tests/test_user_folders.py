@@ -86,6 +86,9 @@ def test_the_library_of_the_current_folder_or_above_goes_before_the_last_one(
     monkeypatch.chdir(tmp_path)
     assert library_in_use() == (other / ".mocosearch", "indexed last")
     assert library_in_use(here) == (here / ".mocosearch", "as named")
+    assert library_in_use(here / "2021") == (here / ".mocosearch", "of a folder above the one named")
+    with pytest.raises(NoLibrary, match="no folder"):
+        library_in_use(here / "mistyped")
 
 
 def test_an_index_kept_elsewhere_is_found_by_its_photos_and_by_itself(tmp_path: Path) -> None:
