@@ -143,18 +143,18 @@ def test_an_error_of_the_photo_list_reaches_the_caller_and_ends_all(encoder: Enc
 
 
 def test_decoding_goes_on_while_the_caller_is_busy(encoder: Encoder, folder: Path) -> None:
-    """The photos of the next batches are opened although nobody has asked for them yet."""
-    opened = threading.Event()
+    """The photos of the next batches are handed to decoders although nobody has asked for them yet."""
+    handed_over = threading.Event()
 
     class Watched(type(folder)):  # type: ignore[misc]
-        def __fspath__(self) -> str:
-            opened.set()
-            return str(self)
+        def __reduce__(self) -> tuple[type[Path], tuple[str]]:
+            handed_over.set()
+            return Path, (str(self),)
 
     photos = [(n, folder / str(n)) for n in range(6)] + [(6, Watched(folder / "6"))]
     results = embed_photos(photos, encoder, batch_size=3)
     next(results)
-    assert opened.wait(timeout=60)
+    assert handed_over.wait(timeout=60)
     results.close()
 
 
