@@ -123,18 +123,20 @@ class ImageIndex:
     def close(self) -> None:
         """Close the files and let the next writer in."""
         self._open.close()
-        if self._lock is not None:
-            self._lock.release()
+        self._release()
 
     def discard(self) -> None:
         """Close, and remove what the index wrote, and its folder when nothing else is in it."""
         self._require_writer()
-        self.close()
-        for pattern in FILES:
-            for path in self.folder.glob(pattern):
-                path.unlink()
-        with suppress(OSError):  # not empty
-            self.folder.rmdir()
+        self._open.close()
+        try:
+            for pattern in FILES:
+                for path in self.folder.glob(pattern):
+                    path.unlink()
+            with suppress(OSError):  # not empty
+                self.folder.rmdir()
+        finally:
+            self._release()  # last: what a next writer makes there is not ours to remove
 
     def __enter__(self) -> Self:
         return self
@@ -218,18 +220,19 @@ class ImageIndex:
     def compact(self) -> CompactReport:
         """Forget missing photos and give the space of dead vectors back; readers go on undisturbed.
 
+        The search file is written again, and what it takes is told with the rest.
         DamagedIndex when something is damaged (nothing is changed then), DiskFull.
         """
         self._require_writer()
-        before = bytes_used(self.folder)
-        self._open.files.search.remove_file()
-        forgotten, dropped = start_generation(self.folder, self._open.files.catalog, self._open.files.vectors)
+        before = self.size_on_disk()
+        forgotten, dropped = start_generation(self.folder, self._open.files)
         if forgotten or dropped:
             self._open.reopen()
             with disk_errors_named(self.folder):
                 self._open.files.remove_leftovers(self.folder)
         self._open.files.catalog.compact_file()
-        return CompactReport(forgotten, dropped, max(0, before - bytes_used(self.folder)))
+        self.save_search_file()
+        return CompactReport(forgotten, dropped, max(0, before - self.size_on_disk()))
 
     # ---- reading
 
@@ -344,9 +347,13 @@ class ImageIndex:
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files in the folder."""
-        return sum(path.lstat().st_size for path in self.folder.rglob("*") if path.is_file())
+        return bytes_used(self.folder)
 
     # ---- inside
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
 
     def _require_writer(self) -> None:
         if self._lock is None:

@@ -1,5 +1,6 @@
 """What is open while an index is: catalog, vectors, search structure, and the lock of the one writer."""
 
+import os
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -25,12 +26,12 @@ def vector_path(folder: Path, generation: int) -> Path:
 
 
 def bytes_used(folder: Path) -> int:
-    """Return how many bytes the files of the index in `folder` have; caches of others are not counted."""
+    """Return how many bytes all files in `folder` have, those of others too."""
     sizes = 0
-    for pattern in FILES:
-        for path in folder.glob(pattern):
-            with suppress(FileNotFoundError):  # SQLite removes files of its own
-                sizes += path.stat().st_size
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):  # SQLite and the page remove files of their own meanwhile
+                sizes += Path(parent, name).lstat().st_size
     return sizes
 
 

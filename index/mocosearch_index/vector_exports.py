@@ -24,11 +24,12 @@ def write_plain_faiss(path: Path, ids: Int64, vectors: Float16) -> None:
 
 def write_npy(path: Path, vectors: Float16) -> None:
     """Write `vectors` (n, dim) as a float32 array of unit rows that `numpy.load` reads."""
-    with atomic_path(path) as partial:
-        array = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float32, shape=vectors.shape)
-        for part, block in _unit_blocks(vectors):
-            array[part] = block
-        array.flush()
+    descr = np.lib.format.dtype_to_descr(np.dtype(np.float32))
+    # Written, not mapped: on a full disk a mapped file ends the process.
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, {"descr": descr, "fortran_order": False, "shape": vectors.shape})
+        for _, block in _unit_blocks(vectors):
+            file.write(block.data)
 
 
 def _unit_blocks(vectors: Float16) -> Iterator[tuple[slice, Float32]]:

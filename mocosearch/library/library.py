@@ -303,10 +303,7 @@ class Library:
 
     def compact(self) -> CompactReport:
         """Forget photos that are gone, and give back the space of what is not used any more; DamagedIndex, DiskFull."""
-        before = self.index.size_on_disk()
-        report = self.index.compact()
-        self.index.save_search_file()
-        return replace(report, bytes_freed=max(0, before - self.index.size_on_disk()))  # with the search file again
+        return self.index.compact()
 
 
 def _path(path: str | Path | None) -> Path | None:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocosearch_index.catalog.catalog import Catalog
-from mocosearch_index.catalog.file import checksum, migrate
-from mocosearch_index.errors import DamagedIndex
+from mocosearch_index.catalog.file import checksum, errors_named, migrate
+from mocosearch_index.errors import DamagedIndex, DiskFull
 from mocosearch_index.filesystem import file_system_of, on_network_drive
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import IndexSettings
@@ -45,6 +45,28 @@ def test_migrations_run_in_order_each_in_its_own_transaction() -> None:
     )
     assert connection.execute("PRAGMA user_version").fetchone() == (2,)
     assert connection.execute("SELECT path FROM photo").fetchall() == [("whole",)]
+
+
+def test_a_disk_that_is_full_in_the_middle_of_a_migration_is_what_is_told() -> None:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.execute("CREATE TABLE photo (path)")
+    connection.execute("PRAGMA max_page_count = 10").fetchall()
+    with pytest.raises(DiskFull), errors_named(Path("catalog.sqlite")):
+        migrate(connection, {0: lambda c: c.execute("INSERT INTO photo VALUES (zeroblob(1000000))") and None}, target=1)
+    assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+
+
+def test_a_page_of_photos_of_one_state_is_found_without_sorting_all_that_are_left(
+    folder: Path, index: ImageIndex
+) -> None:
+    index.commit(batch(0, 3), [broken(b"broken.jpg")])
+    catalog = index._open.files.catalog
+    statements: list[str] = []
+    catalog._file.connection.set_trace_callback(statements.append)
+    assert [photo.path for photo in catalog.photos("skipped")] == [b"broken.jpg"]
+    catalog._file.connection.set_trace_callback(None)
+    plan = catalog._file.connection.execute(f"EXPLAIN QUERY PLAN {statements[0]}").fetchall()
+    assert not [row for row in plan if "TEMP B-TREE" in row[3]]
 
 
 SCHEMA_1 = """

@@ -1,8 +1,11 @@
 """Compaction: what is gone is forgotten, its space comes back, and nobody who reads meanwhile sees a wrong vector."""
 
+import sqlite3
 import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -48,7 +51,7 @@ def test_what_is_gone_is_forgotten_and_all_else_stays_as_it_was(folder: Path, wo
     assert_stored(worn, KEPT)
     assert worn.settings.exclude == ("*.gif",)
     assert worn.verify() == []
-    assert names(folder) == {"vectors-000002.f16", "lock"}
+    assert names(folder) == {"vectors-000002.f16", "search-000002.faiss", "lock"}
     assert (folder / "vectors-000002.f16").stat().st_size == HEADER + 48 * ROW
     with pytest.raises(UnknownPhoto):
         worn.photo(gone)
@@ -71,9 +74,13 @@ def test_ids_of_forgotten_photos_are_not_given_again(index: ImageIndex) -> None:
 
 def test_where_nothing_is_to_be_dropped_the_files_stay(folder: Path, index: ImageIndex) -> None:
     index.commit(batch(0, 5))
+    index.save_search_file()
+    [search_file] = folder.glob("*.faiss")
+    written = search_file.stat().st_ino, search_file.stat().st_mtime_ns
     report = index.compact()
     assert (report.forgotten, report.rows_dropped) == (0, 0)
-    assert names(folder) == {"vectors-000001.f16", "lock"}
+    assert names(folder) == {"vectors-000001.f16", "search-000001.faiss", "lock"}
+    assert (search_file.stat().st_ino, search_file.stat().st_mtime_ns) == written
     assert_stored(index, {found.stamp.path: 0 for found in batch(0, 5)})
 
 
@@ -185,8 +192,45 @@ def test_what_a_killed_compaction_left_is_removed_by_the_next_writer(folder: Pat
         index.compact()
         (folder / "vectors-000001.f16").write_bytes(b"killed before it was removed")
     with ImageIndex.open(folder, writable=True) as index:
-        assert names(folder) == {"vectors-000002.f16", "lock"}
+        assert names(folder) == {"vectors-000002.f16", "search-000002.faiss", "lock"}
         assert_stored(index, KEPT)
+
+
+class Interrupted:
+    """A connection during whose first commit of a change Ctrl-C is pressed: it is raised before or behind it."""
+
+    def __init__(self, connection: sqlite3.Connection, *, behind: bool) -> None:
+        self.connection = connection
+        self.behind = behind
+        self.changing = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.connection, name)
+
+    def execute(self, statement: str, values: Sequence[object] = ()) -> sqlite3.Cursor:
+        self.changing |= statement == "BEGIN IMMEDIATE"
+        if not self.changing or statement != "COMMIT":
+            return self.connection.execute(statement, values)
+        if self.behind:
+            self.connection.execute(statement)
+        self.changing = False
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_ctrl_c_at_the_moment_of_the_commit_leaves_the_vectors_that_the_catalog_names(
+    folder: Path, worn: ImageIndex, behind: bool
+) -> None:
+    file = worn._open.files.catalog._file
+    file.connection = cast("sqlite3.Connection", Interrupted(file.connection, behind=behind))
+    with pytest.raises(KeyboardInterrupt):
+        worn.compact()
+    worn.close()
+    assert (folder / "vectors-000002.f16").exists() == behind
+    with ImageIndex.open(folder, writable=True) as again:
+        assert_stored(again, KEPT)
+        assert again.counts()["missing"] == (0 if behind else 2)
+        assert again.verify() == []
 
 
 def test_a_reader_cannot_compact_nor_repair(folder: Path, worn: ImageIndex) -> None:

@@ -103,10 +103,9 @@ def test_power_lost_while_a_compaction_was_written_leaves_the_one_generation_or_
 ) -> None:
     for step in (1, 2, 3):
         do(index, step)
-    files = index._open.files
     log = folder / "catalog.sqlite-wal"
     before = log.stat().st_size
-    start_generation(folder, files.catalog, files.vectors)  # all of it but removing what is old
+    start_generation(folder, index._open.files)  # all of it but removing what is old
     whole = log.read_bytes()
     generations = set()
     for length in [*random.Random(3).sample(range(before, len(whole)), 30), before, len(whole)]:

@@ -8,12 +8,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 from generated_photos import ENCODER, assert_stored, batch, photo
 
 from mocosearch_index.atomic import atomic_path, atomic_write
 from mocosearch_index.errors import DiskFull, NotReadable, NotWritable
 from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.vector_exports import write_npy
 
 
 def mount(*arguments: str) -> None:
@@ -127,6 +129,15 @@ def test_atomic_write_on_a_full_disk_keeps_the_old_content(small_disk: Path) -> 
         atomic_write(target, bytes(100_000))
     assert target.read_bytes() == b"old"
     assert sorted(path.name for path in small_disk.iterdir()) == ["ballast", "file"]
+
+
+def test_vectors_for_which_there_is_no_space_are_not_exported(small_disk: Path) -> None:
+    vectors = np.ones((20_000, 32), np.float16)
+    with pytest.raises(DiskFull):
+        write_npy(small_disk / "vectors.npy", vectors)
+    assert list(small_disk.iterdir()) == []
+    write_npy(small_disk / "vectors.npy", vectors[:5000])
+    assert np.allclose(np.load(small_disk / "vectors.npy"), np.full((5000, 32), 32**-0.5, np.float32))
 
 
 def test_a_full_disk_is_named_though_the_writer_calls_it_something_else(small_disk: Path) -> None:

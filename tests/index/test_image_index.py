@@ -1,5 +1,8 @@
 import os
+import shutil
 import stat
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -420,6 +423,26 @@ def test_the_size_on_disk_counts_every_file(folder: Path, index: ImageIndex) -> 
     (folder / "encoder").mkdir()
     (folder / "encoder" / "weights").write_bytes(b"x" * 12345)
     assert index.size_on_disk() == before + 12345
+
+
+def test_the_size_on_disk_can_be_told_while_files_come_and_go(folder: Path, index: ImageIndex) -> None:
+    stop = threading.Event()
+
+    def write() -> None:
+        while not stop.is_set():
+            (folder / "thumbnails").mkdir()
+            for number in range(20):
+                (folder / "thumbnails" / str(number)).touch()
+            shutil.rmtree(folder / "thumbnails")
+
+    with ThreadPoolExecutor(1) as pool:
+        writing = pool.submit(write)
+        try:
+            sizes = {index.size_on_disk() for _ in range(500)}
+        finally:
+            stop.set()
+        writing.result(timeout=60)
+    assert sizes == {index.size_on_disk()}
 
 
 def test_ids_may_come_out_of_an_array(index: ImageIndex) -> None:

@@ -1,9 +1,11 @@
 """Every level of the ladder finds what exact search finds, within filters too, and stays right through commits."""
 
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,6 +16,8 @@ from hypothesis import strategies as st
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import Float32, PhotoFilter, SearchLevel, SearchSettings
 from mocosearch_index.search.making import EXACT_UP_TO, level_for
+from mocosearch_index.search.structure import SearchStructure
+from mocosearch_index.vectors import Float16, Int64, VectorFile
 
 COUNT = 1500
 LEVELS: tuple[SearchLevel, ...] = ("exact", "ivf", "compressed")
@@ -258,3 +262,24 @@ def test_the_level_goes_by_number_and_memory_unless_it_is_chosen(
     count: int, dim: int, wanted: SearchLevel | None, level: SearchLevel
 ) -> None:
     assert level_for(count, dim, SearchSettings(level=wanted)) == level
+
+
+def test_a_structure_that_is_replaced_makes_room_before_the_next_is_made(index: ImageIndex) -> None:
+    index.commit(batch(0, COUNT))
+    index.search(QUERIES[:1], 1)
+    cache = index._open.files.search
+    before = weakref.ref(cast("SearchStructure", cache._structure))
+    there: list[bool] = []
+
+    class Watched(VectorFile):
+        def blocks(self, rows: Int64) -> Iterator[tuple[slice, Float16]]:
+            there.append(before() is not None)
+            return super().blocks(rows)
+
+    cache._vectors.__class__ = Watched
+    set_search(index, SearchSettings(level="ivf"))
+    assert index.search_report().level == "ivf"
+    following, *making = there
+    assert following
+    assert making
+    assert not any(making)

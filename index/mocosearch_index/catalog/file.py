@@ -141,7 +141,8 @@ def migrate(connection: sqlite3.Connection, steps: Mapping[int, Migration], targ
             connection.execute(f"PRAGMA user_version = {version + 1}")
             connection.execute("COMMIT")
         except BaseException:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # SQLite itself rolls back when the disk is full
+                connection.execute("ROLLBACK")
             raise
 
 

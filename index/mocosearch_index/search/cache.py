@@ -64,14 +64,15 @@ class SearchCache:
         """Write the file, unless it is there, so that the next process need not make the structure; DiskFull."""
         if self._saved(change):
             return
-        structure = self._current(change)
         settings = self._catalog.library().settings.search
-        if not fits(structure, self._vectors.dim, settings):
+        # Where there is none yet the one to save is made at once.
+        if self._structure is None or not fits(self._current(change), self._vectors.dim, settings):
             with self._lock.alone():
                 self._structure = None  # frees its memory for the one that takes its place
                 photos = self._catalog.changes(-1)
-                structure = self._structure = make(self._vectors, photos, settings)
+                self._structure = make(self._vectors, photos, settings)
                 self._change = photos.library.change
+        structure = self._current(change)
         with self._lock.shared():
             search_file.save(structure, self.path, self._library.identity, self._library.generation, self._change)
 
