@@ -14,12 +14,13 @@ from PIL import Image
 from mocosearch.images.decode import DecodedImage
 from mocosearch_app.private import private_folder
 from mocosearch_index.atomic import atomic_write
-from mocosearch_index.errors import DiskFull
+from mocosearch_index.errors import DiskFull, NotWritable, StorageFailed
 from mocosearch_index.records import Photo
 
 SIDE = 512  # pixels of the longer side: sharp in a row 240 pixels high on a screen of double density
 SHORT_SIDE = 384  # what is asked of the decoder: enough for SIDE up to an aspect ratio of 4:3
 _QUALITY = 80
+_UNWRITABLE = (DiskFull, NotWritable, StorageFailed)
 _KEY_BYTES = 32
 _NAME = re.compile(r"(?P<id>[0-9a-f]{1,15})-(?P<seal>[0-9a-f]{32})")
 
@@ -43,7 +44,7 @@ class Thumbnails:
         """
         try:
             return cls._inside(index_folder)
-        except (OSError, DiskFull):
+        except (OSError, *_UNWRITABLE):
             return cls._inside(private_folder())
 
     @classmethod
@@ -75,7 +76,7 @@ class Thumbnails:
         with suppress(FileNotFoundError):
             return stored.read_bytes()
         data = encode(decode(original, SHORT_SIDE).image)
-        with suppress(OSError, DiskFull):  # a cache that cannot be written only costs time
+        with suppress(OSError, *_UNWRITABLE):  # a cache that cannot be written only costs time
             atomic_write(stored, data)
         return data
 

@@ -1,7 +1,6 @@
 """`mocosearch duplicates`."""
 
 import json
-import math
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -51,8 +50,6 @@ def command(folder: Path | None, identical: bool, threshold: float | None, turne
     from mocosearch.library import Library
     from mocosearch_index.paths import shown
 
-    if threshold is not None and math.isnan(threshold):
-        raise click.BadParameter("'nan' is no likeness: name one above 0, at most 1.", param_hint="'--threshold'")
     if identical and (threshold is not None or turned is not None):
         raise click.UsageError("--identical compares bytes: --threshold and --turned have no place beside it.")
     index_folder, why = library_in_use(folder)

@@ -1,5 +1,6 @@
 """`mocosearch export`: an encoder, an index or vectors for other programs."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,10 +33,10 @@ def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> No
     """
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.user_folders import encoder_trained_last
-    from mocosearch_index.paths import is_reachable
+    from mocosearch_index.paths import is_reachable, shown
 
     if is_reachable(out) and not force:  # before anything is loaded or downloaded
-        raise click.UsageError(f"--out {out} is there already; name another, or add --force to replace it.")
+        raise click.UsageError(f"--out {shown(out)} is there already; name another, or add --force to replace it.")
     chosen = encoder or encoder_trained_last()
     import torch
 
@@ -45,7 +46,7 @@ def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> No
     click.echo(f"Encoder  {loaded.card.description}  [{loaded.fingerprint}]", err=True)
     told = export_encoder(loaded, format_name, out, replace=force)
     click.echo(f"Format   {format_name}: {told}", err=True)
-    click.echo(out)
+    click.echo(os.fsencode(out))
 
 
 def _options_of_vectors(command: Callable[..., None]) -> Callable[..., None]:
@@ -117,5 +118,5 @@ def _export_vectors(
         click.echo(f"Library  {shown(library.root)} ({why})", err=True)
         names, count = export(library, out, list_format, replace=force)
         click.echo(f"Vectors  {count:,} of {library.encoder.dim} numbers, by {library.encoder.fingerprint}", err=True)
-    click.echo(out)
-    click.echo(names)
+    click.echo(os.fsencode(out))
+    click.echo(os.fsencode(names))

@@ -11,7 +11,7 @@ import click
 
 from mocosearch.cli.encoders import FORMS
 from mocosearch.cli.index_report import print_json, print_text
-from mocosearch.cli.library_settings import chosen, settings_line, settings_options
+from mocosearch.cli.library_settings import chosen, settings_lines, settings_options
 from mocosearch.cli.main import INTERRUPTED
 from mocosearch.cli.numbers import NumberRange
 from mocosearch.cli.stop_signal import stop_on_signals
@@ -46,7 +46,7 @@ _STAGES = {
 @click.option("--watch", "is_watching", is_flag=True, help="Go on: follow the folder until Ctrl-C.")
 @click.option(
     "--time-cap",
-    type=NumberRange(1),
+    type=NumberRange(1, 86_400),
     metavar="SECONDS",
     help="Longest time that one file may take.  [default: 60]",
 )
@@ -115,7 +115,7 @@ def _introduce(library: "Library", why: str, folder: Path, encoder: str | None, 
     click.echo(f"Encoder  {own.description}  [{own.fingerprint}], {why}", err=True)
     if index_dir is None and library.index.folder != folder / FOLDER:
         click.echo(f"Index    {shown(library.index.folder)}, where it was put with --index-dir", err=True)
-    for line in settings_line(library.index.settings):
+    for line in settings_lines(library.index.settings):
         click.echo(line, err=True)
     if encoder is None:
         _tell_of_newer_encoder(library)
@@ -126,9 +126,9 @@ def _watch(library: "Library", stop: Callable[[], bool], time_cap: float, as_jso
 
     `kept`: how many photos are gone and were said to be kept.
     """
-    from mocosearch.errors import NoPhotos
+    from mocosearch.errors import BadPattern, NoPhotos
     from mocosearch.update.watch import watch
-    from mocosearch_index.errors import DiskFull, IndexLocked, NotAnIndex, StorageFailed
+    from mocosearch_index.errors import DiskFull, IndexLocked, NotAnIndex, NotWritable, StorageFailed
     from mocosearch_index.paths import shown
 
     told, stopped = "", False
@@ -151,7 +151,7 @@ def _watch(library: "Library", stop: Callable[[], bool], time_cap: float, as_jso
                         print_json(library, report, counts, indent=None)
                     else:
                         print_text(library, report, counts)
-        except (NoPhotos, NotAnIndex, IndexLocked, DiskFull, StorageFailed) as error:
+        except (BadPattern, NoPhotos, NotAnIndex, NotWritable, IndexLocked, DiskFull, StorageFailed) as error:
             tell(f"Waiting  {error}")
             return False
         told, kept, stopped = "", report.kept, report.stopped

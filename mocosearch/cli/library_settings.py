@@ -61,7 +61,7 @@ def chosen(settings: "IndexSettings", flags: dict[str, Any]) -> "IndexSettings":
     return replace(settings, search=search, **lists)
 
 
-def settings_line(settings: "IndexSettings") -> list[str]:
+def settings_lines(settings: "IndexSettings") -> list[str]:
     """Return a line with the flags that were given, none when none was."""
     search = settings.search
     words = [

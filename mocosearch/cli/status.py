@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mocosearch.cli.library_settings import settings_line
+from mocosearch.cli.library_settings import settings_lines
 
 if TYPE_CHECKING:
     from mocosearch.library import LibraryStatus
@@ -55,7 +55,7 @@ def _print(status: "LibraryStatus") -> None:
         f"Encoder  {encoder.description}  [{encoder.fingerprint}], {encoder.dim} numbers a photo",
         *_newer_encoder(status),
         f"Search   {_search(status.search)}",
-        *settings_line(status.settings),
+        *settings_lines(status.settings),
         f"Index    {shown(status.folder)}, {status.size_on_disk / 1e6:,.1f} MB ({parts})",
         *_skipped(status),
     ]

@@ -127,7 +127,7 @@ class _Judge:
 
     def _same(self, one: int, other: int) -> bool:
         left, right = self._thumbnail(one), self._thumbnail(other)
-        return left is not None and right is not None and look_the_same(left, right)
+        return left is None or right is None or look_the_same(left, right)  # what cannot be seen tells nothing
 
     def _thumbnail(self, row: int) -> Thumbnails | None:
         if row not in self._thumbnails:

@@ -134,9 +134,9 @@ class _Search:
         if threshold is None:
             self.calibration = self._calibrated(contents)
             upright, as_turned = self.calibration.upright.likeness, self.calibration.turned.likeness
-        self.turned = self._turned(turned) and as_turned is not None
+        self.turned = self._turned(turned)
         thresholds = NEVER if upright is None else upright, NEVER if as_turned is None else as_turned
-        if self.turned:
+        if self.turned and as_turned is not None:
             self._compare_turned(contents, *thresholds)
         elif upright is not None:
             self.stars = list(stars(contents.vectors, contents.scales, thresholds[0], progress=self._told("Comparing")))

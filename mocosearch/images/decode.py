@@ -49,7 +49,7 @@ MAX_PIXELS = 250_000_000  # a phone takes 200 million; a bomb claims billions
 MAX_BYTES = 1 << 30  # as many pixels fit in, uncompressed
 TIME_CAP = 60.0  # seconds for a photo, reading and decoding
 # Of files, and of what `verify` found damaged in the index.
-ALWAYS_RETRY = frozenset(("io", "permission", "vector-damaged", "catalog-damaged"))
+ALWAYS_RETRY = frozenset(("io", "permission", "memory", "vector-damaged", "catalog-damaged"))
 
 # The order matters where two formats claim the same first bytes (HEIF and AVIF).
 _FORMATS = tuple(
@@ -89,7 +89,8 @@ _ADVICE = {
     "missing-codec": "its codec is missing here; `mocosearch doctor` names what to install",
     "permission": "you may not read it; change its permissions",
     "io": "reading it failed; check the disk and that the file still exists",
-    "timeout": "it takes too long to decode; raise --time-cap, or save it again in another program",
+    "memory": "there is too little memory to decode it; close other programs",
+    "timeout": "it takes too long to decode; give `index` a longer --time-cap, or save it again in another program",
     "crashed": "it makes its decoder crash; open and save it again in another program",
     "damaged": "it is damaged; open and save it again in another program",
 }
@@ -239,7 +240,9 @@ def _reason(error: BaseException, data: bytes) -> str:
     words = str(error).lower()
     if data[:4] == b"RIFF" and int.from_bytes(data[4:8], "little") > len(data) - 8:
         return "truncated"  # WebP's decoder does not say so
-    if isinstance(error, (MemoryError, Image.DecompressionBombError)) or "limit" in words:
+    if isinstance(error, MemoryError):
+        return "memory"
+    if isinstance(error, Image.DecompressionBombError) or "limit" in words:
         return "too-large"
     if isinstance(error, ImportError) or "not available" in words:
         return "missing-codec"

@@ -71,20 +71,26 @@ class _Walk:
         # Both for speed: what FileStamp itself would call, and not the stat of an entry, which converts its path.
         new, look_at, is_regular, top = tuple.__new__, os.stat, stat.S_ISREG, self._top
         # A stack of its own: folders can be nested deeper than Python may recurse.
-        stack = [(b"", iter(first))]
+        # Of each folder whether it was entered by a link: what is in it may be shown by another link, too.
+        stack = [(b"", iter(first), False)]
         while stack:
-            folder, entries = stack[-1]
+            folder, entries, is_linked = stack[-1]
             for name, entry in entries:
                 path = folder + name
                 try:
-                    if entry.is_symlink() and self._is_walked_anyway(entry):
+                    is_link = entry.is_symlink()
+                    if is_link and self._is_walked_anyway(entry):
                         continue
                     status = look_at(top + path)
                     if is_regular(status.st_mode):
+                        if is_link or is_linked:
+                            if (status.st_dev, status.st_ino) in visited:
+                                continue
+                            visited.add((status.st_dev, status.st_ino))
                         yield new(FileStamp, (path, status.st_size, status.st_mtime_ns))
                     elif stat.S_ISDIR(status.st_mode) and (status.st_dev, status.st_ino) not in visited:
                         visited.add((status.st_dev, status.st_ino))
-                        stack.append((path, iter(self.entries(path))))
+                        stack.append((path, iter(self.entries(path)), is_link or is_linked))
                         break
                 except OSError as error:
                     # A dangling link, a link to itself or a file deleted this moment is simply no photo.

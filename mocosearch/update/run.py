@@ -59,10 +59,10 @@ def run_update(
         found = scan.look(index.root, rules, lambda count: progress(Progress("walking", count, None)))
         known = index.known()
         changes = scan.compare(found, known, time_cap)
-    work = Work(index, progress, stop or (lambda: False), time_cap)
+    work = Work(index, progress, stop or (lambda: False), time_cap, known)
     to_embed = changes.to_read
     if known and to_embed:
-        to_embed = work.reuse(to_embed, known, found)
+        to_embed = work.reuse(to_embed, found)
     losses = _Losses([], 0, 0) if work.stopped else _losses(index, changes.gone, known, found, work, prune=prune)
     if losses.missing or changes.returned:
         index.commit(missing=losses.missing, returned=changes.returned)
@@ -70,6 +70,7 @@ def run_update(
         work.embed(to_embed, encoder())
     if not known and not work.embedded and not work.stopped:
         raise no_photos(index.root, work.skipped)
+    back = set(changes.returned)  # files that cannot be read come back, too
     progress(Progress("saving", 0, None))
     index.save_search_file()
     return UpdateReport(
@@ -79,7 +80,7 @@ def run_update(
         moved=work.moved,
         copied=work.copied,
         unchanged=changes.unchanged + work.touched,
-        returned=len(changes.returned),
+        returned=sum(file.reason is None for file in known.values() if file.id in back) if back else 0,
         missing=len(losses.missing),
         left_out=losses.left_out,
         kept=losses.kept,

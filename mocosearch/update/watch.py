@@ -11,6 +11,7 @@ from mocosearch_index.paths import shown
 # A rescan whatever the events say, for some file systems send none; of the time it takes 5% at most.
 RESCAN_SECONDS = 60.0
 _RESCAN_SHARE = 0.05
+_RESCAN_AT_MOST_SECONDS = 900.0  # also when the last update was long, for it had much to embed
 _RETRY_SECONDS = 5.0  # after an update that could not be done
 _LOOK_SECONDS = 1.0  # how soon it is seen that a drive came or went
 _QUIET_SECONDS = 0.5  # files that are being copied send events all the time: an update waits until they pause,
@@ -40,8 +41,8 @@ def watch(
                 began = time.monotonic()
                 is_done = update()
                 ended = time.monotonic()
-                rest = max(RESCAN_SECONDS, (ended - began) / _RESCAN_SHARE) if is_done else _RETRY_SECONDS
-                due = ended + rest
+                rest = max(RESCAN_SECONDS, min((ended - began) / _RESCAN_SHARE, _RESCAN_AT_MOST_SECONDS))
+                due = ended + (rest if is_done else _RETRY_SECONDS)
 
 
 def _moments(root: Path, index: Path, stop: Callable[[], bool], tell: Callable[[str], None]) -> Iterator[bool]:
@@ -65,7 +66,7 @@ def _moments(root: Path, index: Path, stop: Callable[[], bool], tell: Callable[[
     except FileNotFoundError:  # gone between two looks
         return
     except OSError as error:  # the system's limit of watched folders
-        tell(f"{shown(root)} cannot be watched ({error}): looking through it every minute instead")
+        tell(f"{shown(root)} cannot be watched ({error}): looking through it now and then instead")
         while not stop():
             time.sleep(_LOOK_SECONDS)
             yield False

@@ -7,6 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, cast
 
+from mocosearch.errors import DecodersFailed, OutOfMemory
 from mocosearch.images.decode import TIME_CAP, Undecodable
 from mocosearch.update.reuse import Moved, SameContent, recognize
 from mocosearch.update.scan import Found, tried_with
@@ -43,6 +44,7 @@ class Work:
     progress: Callable[[Progress], None]
     stop: Callable[[], bool]
     time_cap: float = TIME_CAP  # seconds to decode one photo
+    known: Mapping[bytes, KnownFile] = field(default_factory=dict)
     embedded: int = 0
     moved: int = 0
     copied: int = 0
@@ -56,11 +58,11 @@ class Work:
     _moves: list[tuple[int, FileStamp]] = field(default_factory=list)
     _committed_at: float = field(default_factory=time.monotonic)
 
-    def reuse(self, stamps: list[FileStamp], known: Mapping[bytes, KnownFile], found: Found) -> list[FileStamp]:
+    def reuse(self, stamps: list[FileStamp], found: Found) -> list[FileStamp]:
         """Enter the files of known content; return the others, which are to be embedded."""
         others = []
         with self._committing():
-            for done, (stamp, match) in enumerate(recognize(self.index, stamps, known, found), 1):
+            for done, (stamp, match) in enumerate(recognize(self.index, stamps, self.known, found), 1):
                 if match is None:
                     others.append(stamp)
                 else:
@@ -118,7 +120,10 @@ class Work:
             self.copied += 1
 
     def _skip(self, stamp: FileStamp, reason: str, detail: str) -> None:
-        skip = SkippedPhoto(stamp, reason, detail, tried_with(reason, self.time_cap))
+        before, tried = self.known.get(stamp.path), tried_with(reason, self.time_cap)
+        if before and not before.is_missing and (before.stamp, before.reason, before.decoder) == (stamp, reason, tried):
+            return  # tried again, in vain: nothing new to keep or to tell
+        skip = SkippedPhoto(stamp, reason, detail, tried)
         self._skips.append(skip)
         self.skipped.append(skip)
 
@@ -131,11 +136,11 @@ class Work:
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
-        """Make durable what the block has done, also when Ctrl-C ends it."""
+        """Make durable what the block has done, also when it is stopped or cannot go on."""
         self._committed_at = time.monotonic()
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit, DecodersFailed, OutOfMemory):
             self._commit()
             raise
         self._commit()

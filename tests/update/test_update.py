@@ -18,7 +18,7 @@ from mocosearch.update.run import UpdateReport, run_update
 from mocosearch.update.scan import look
 from mocosearch.update.work import Progress, Work
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, Float32
+from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Float32
 
 DIM = 16
 
@@ -216,6 +216,15 @@ def test_a_file_that_vanishes_while_it_waits_is_not_kept_as_a_skipped_one(index:
     work = Work(index, lambda progress: None, lambda: False)
     work.add(stamp, Undecodable("io", "No such file or directory"))
     assert work.skipped == []
+
+
+def test_a_file_that_is_tried_again_in_vain_is_no_news(index: ImageIndex, root: Path) -> None:
+    stamp = FileStamp(b"closed.jpg", 1, 2)
+    for expected in (1, 0):
+        work = Work(index, lambda progress: None, lambda: False, known=index.known())
+        work.add(stamp, Undecodable("permission", "Permission denied"))
+        assert len(work.skipped) == expected
+        index.commit(skipped=work.skipped)
 
 
 names = st.sampled_from([f"{folder}{number}.jpg" for folder in ("", "sub/") for number in range(4)])
