@@ -90,19 +90,20 @@ class SearchService:
                 upload = self._upload(token)
                 query = _upload_tile(look, upload)
                 start = time.perf_counter()
-                hits = self._library.search([upload.image], k=SHOWN)
+                hits = self._library.search([upload.vector], k=SHOWN)
         milliseconds = (time.perf_counter() - start) * 1000
         tiles = [self._tile(hit.photo, hit.score) for hit in hits]
         return self._view(look, ids, tiles, query, milliseconds)
 
     def add_upload(self, data: bytes) -> OfUpload:
-        """Decode a picture (the bytes of its file) and return the look that searches with it.
+        """Embed a picture (the bytes of its file) and return the look that searches with it.
 
         Raises Undecodable when it is no picture that can be read.
         """
         seen = self._library.decode(data, self._short_side())  # as `index` decodes: the very photo then scores 1
-        sharp = self._library.decode(data, SHORT_SIDE)
-        return OfUpload(self._uploads.add(seen, preview=encode(sharp.image)))
+        preview = encode(self._library.decode(data, SHORT_SIDE).image)
+        vector = self._library.encoder.embed_image(seen.image)
+        return OfUpload(self._uploads.add(Upload(vector, preview, seen.width, seen.height)))
 
     def thumbnail(self, name: str) -> bytes:
         """Return the WebP called `name`; NothingToShow when nothing is called so, or the file is gone."""

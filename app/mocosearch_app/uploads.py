@@ -5,18 +5,16 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from PIL import Image
+from mocosearch_index.records import Float32
 
-from mocosearch.images.decode import DecodedImage
-
-KEPT = 64  # the latest; each takes some hundred kilobytes
+KEPT = 64  # the latest; each takes some ten kilobytes, whatever the size of the picture
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)  # eq: arrays have no single truth value
 class Upload:
-    """A picture to search with, reduced to what the encoder sees; `width` and `height` of the original."""
+    """A picture to search with, as the encoder sees it; `width` and `height` of the original."""
 
-    image: Image.Image
+    vector: Float32  # (dim,)
     preview: bytes  # WebP
     width: int
     height: int
@@ -29,9 +27,8 @@ class Uploads:
         self._uploads: OrderedDict[str, Upload] = OrderedDict()
         self._lock = threading.Lock()
 
-    def add(self, decoded: DecodedImage, preview: bytes) -> str:
+    def add(self, upload: Upload) -> str:
         """Keep a picture and return its token; the one that was not used for longest may have to go."""
-        upload = Upload(decoded.image, preview, decoded.width, decoded.height)
         token = secrets.token_hex(16)
         with self._lock:
             self._uploads[token] = upload

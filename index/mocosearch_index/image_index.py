@@ -23,7 +23,7 @@ from mocosearch_index.catalog.library_row import root_from_stored, root_to_store
 from mocosearch_index.compaction import start_generation
 from mocosearch_index.current_files import CurrentFiles
 from mocosearch_index.errors import DiskFull, IndexExists
-from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, bytes_used, vector_path
+from mocosearch_index.open_files import CATALOG, FILES, OpenFiles, acquire_writer_lock, file_sizes, vector_path
 from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import (
     CompactReport,
@@ -347,7 +347,11 @@ class ImageIndex:
 
     def size_on_disk(self) -> int:
         """Return the bytes of all files in the folder."""
-        return bytes_used(self.folder)
+        return sum(size for _, size in self.file_sizes())
+
+    def file_sizes(self) -> Iterator[tuple[Path, int]]:
+        """Yield all files in the folder, by their paths from there, with their bytes."""
+        return file_sizes(self.folder)
 
     # ---- inside
 

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,14 +26,13 @@ def vector_path(folder: Path, generation: int) -> Path:
     return folder / f"vectors-{generation:06}.f16"
 
 
-def bytes_used(folder: Path) -> int:
-    """Return how many bytes all files in `folder` have, those of others too."""
-    sizes = 0
+def file_sizes(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Yield every file in `folder`, those of others too, by its path from there, and how many bytes it has."""
     for parent, _, names in os.walk(folder):
         for name in names:
+            path = Path(parent, name)
             with suppress(FileNotFoundError):  # SQLite and the page remove files of their own meanwhile
-                sizes += Path(parent, name).lstat().st_size
-    return sizes
+                yield path.relative_to(folder), path.lstat().st_size
 
 
 class OpenFiles:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from mocosearch.cli.opened_library import opened_library
+
 
 @click.command("compact")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
@@ -17,13 +19,7 @@ def command(folder: Path | None, as_json: bool) -> None:
     on meanwhile are not disturbed. DIR is a folder that was indexed; without it, the library of the current folder,
     else the one indexed last.
     """
-    from mocosearch.find_library import library_in_use
-    from mocosearch.library import Library
-    from mocosearch_index.paths import shown
-
-    index_folder, why = library_in_use(folder)
-    with Library.open(index_folder, writable=True) as library:
-        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
+    with opened_library(folder, writable=True) as library:
         report = library.compact()
     if as_json:
         click.echo(json.dumps(asdict(report), indent=2))

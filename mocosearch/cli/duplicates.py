@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mocosearch.cli.numbers import NumberRange
+from mocosearch.cli.opened_library import opened_library
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -46,15 +47,10 @@ def command(folder: Path | None, identical: bool, threshold: float | None, turne
     indexed last.
     """
     from mocosearch.duplicates.find import find_duplicates
-    from mocosearch.find_library import library_in_use
-    from mocosearch.library import Library
-    from mocosearch_index.paths import shown
 
     if identical and (threshold is not None or turned is not None):
         raise click.UsageError("--identical compares bytes: --threshold and --turned have no place beside it.")
-    index_folder, why = library_in_use(folder)
-    with Library.open(index_folder) as library:
-        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
+    with opened_library(folder) as library:
         with _bar() as progress:
             report = find_duplicates(library, near=not identical, threshold=threshold, turned=turned, progress=progress)
         for line in _notes(report):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from mocosearch.cli.opened_library import opened_library
+
 if TYPE_CHECKING:
     from mocosearch.library.exports import ListFormat
 
@@ -109,14 +111,9 @@ def embeddings(folder: Path | None, list_format: "ListFormat", force: bool, out:
 def _export_vectors(
     export: Callable[..., tuple[Path, int]], folder: Path | None, out: Path, list_format: "ListFormat", force: bool
 ) -> None:
-    from mocosearch.find_library import library_in_use
-    from mocosearch_index.image_index import ImageIndex
-    from mocosearch_index.paths import shown
-
-    index_folder, why = library_in_use(folder)
-    with ImageIndex.open(index_folder) as library:
-        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
-        names, count = export(library, out, list_format, replace=force)
-        click.echo(f"Vectors  {count:,} of {library.encoder.dim} numbers, by {library.encoder.fingerprint}", err=True)
+    with opened_library(folder) as library:
+        names, count = export(library.index, out, list_format, replace=force)
+        own = library.index.encoder
+        click.echo(f"Vectors  {count:,} of {own.dim} numbers, by {own.fingerprint}", err=True)
     click.echo(os.fsencode(out))
     click.echo(os.fsencode(names))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mocosearch.cli.numbers import NumberRange
+from mocosearch.cli.opened_library import opened_library
 
 if TYPE_CHECKING:
     from mocosearch.library import Hit, Library
@@ -112,15 +113,10 @@ def command(
         raise click.UsageError("--crop cuts one picture: name one IMAGE only.")
     if [*images, *unlike].count(_STDIN) > 1:
         raise click.UsageError("- can be given once: stdin holds one picture.")
-    from mocosearch.find_library import library_in_use
-    from mocosearch.library import Library
     from mocosearch.library.recognize import folder_of
-    from mocosearch_index.paths import shown
     from mocosearch_index.records import PhotoFilter
 
-    index_folder, why = library_in_use(folder)
-    with Library.open(index_folder) as library:
-        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
+    with opened_library(folder) as library:
         part = None if within is None else folder_of(library.index, within)
         where = PhotoFilter(part, since, until, exclude=_own(library, [*images, *unlike]), min_score=min_score)
         like = [_example(library, image, crop) for image in images]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mocosearch.cli.library_settings import settings_lines
+from mocosearch.cli.opened_library import opened_library
 
 if TYPE_CHECKING:
     from mocosearch.library import LibraryStatus
@@ -29,13 +30,7 @@ def command(folder: Path | None, as_json: bool) -> None:
     through for what is new, changed or gone since it was indexed; no photo is read. DIR is a folder that was
     indexed; without it, the library of the current folder, else the one indexed last.
     """
-    from mocosearch.find_library import library_in_use
-    from mocosearch.library import Library
-    from mocosearch_index.paths import shown
-
-    index_folder, why = library_in_use(folder)
-    with Library.open(index_folder) as library:
-        click.echo(f"Library  {shown(library.root)} ({why})", err=True)
+    with opened_library(folder) as library:
         status = library.status()
     if as_json:
         click.echo(json.dumps(_as_json(status), indent=2))

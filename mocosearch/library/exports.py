@@ -27,10 +27,7 @@ def export_index(index: ImageIndex, out: Path, list_format: ListFormat, *, repla
     Returns the path of the list and how many photos are in it. CannotExport when a file is in the way or `out` does not
     end in .faiss, NoPhotos, DiskFull, NotWritable.
     """
-    names = _list_beside(out, ".faiss", list_format, replace)
-    photos, vectors = _all(index)
-    _make_folder(out.parent)
-    _write_list(names, list_format, photos)
+    names, photos, vectors = _begin(index, out, ".faiss", list_format, replace)
     write_plain_faiss(out, np.array([photo.id for photo in photos], np.int64), vectors)
     return names, len(photos)
 
@@ -41,12 +38,21 @@ def export_embeddings(index: ImageIndex, out: Path, list_format: ListFormat, *, 
     Returns the path of the list and how many photos are in it. CannotExport when a file is in the way or `out` does not
     end in .npy, NoPhotos, DiskFull, NotWritable.
     """
-    names = _list_beside(out, ".npy", list_format, replace)
-    photos, vectors = _all(index)
-    _make_folder(out.parent)
-    _write_list(names, list_format, photos)
+    names, photos, vectors = _begin(index, out, ".npy", list_format, replace)
     write_npy(out, vectors)
     return names, len(photos)
+
+
+def _begin(
+    index: ImageIndex, out: Path, suffix: str, list_format: ListFormat, replace: bool
+) -> tuple[Path, list[Photo], Float16]:
+    """Write the list beside `out`; return its path, the photos in it, and their vectors (n, dim)."""
+    names = _list_beside(out, suffix, list_format, replace)
+    photos, vectors = _all(index)
+    with disk_errors_named(out.parent):
+        out.parent.mkdir(parents=True, exist_ok=True)
+    _write_list(names, list_format, photos)
+    return names, photos, vectors
 
 
 def _list_beside(out: Path, suffix: str, list_format: ListFormat, replace: bool) -> Path:
@@ -57,11 +63,6 @@ def _list_beside(out: Path, suffix: str, list_format: ListFormat, replace: bool)
         if is_reachable(path) and not replace:
             raise CannotExport(f"{shown(path)} is there already: name another, or add --force to replace it.")
     return names
-
-
-def _make_folder(folder: Path) -> None:
-    with disk_errors_named(folder):
-        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _all(index: ImageIndex) -> tuple[list[Photo], Float16]:

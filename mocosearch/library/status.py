@@ -1,6 +1,5 @@
 """What a library holds, how it is searched, how far the folder has gone on since, and what it takes on the disk."""
 
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def library_status(index: ImageIndex) -> LibraryStatus:
         unreachable=unreachable,
         search=index.search_report(),
         settings=index.settings,
-        bytes_by_part=_bytes_by_part(index.folder),
+        bytes_by_part=_bytes_by_part(index),
     )
 
 
@@ -99,12 +98,9 @@ def drift_of(index: ImageIndex) -> Drift:
     )
 
 
-def _bytes_by_part(folder: Path) -> dict[str, int]:
+def _bytes_by_part(index: ImageIndex) -> dict[str, int]:
     sizes = dict.fromkeys((*(part for _, part in _PARTS), "other"), 0)
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).parts[0]
-        part = next((part for start, part in _PARTS if name.startswith(start)), "other")
-        with suppress(FileNotFoundError):  # SQLite's log and partial files come and go
-            if path.is_file():
-                sizes[part] += path.lstat().st_size
+    for path, size in index.file_sizes():
+        part = next((part for start, part in _PARTS if path.parts[0].startswith(start)), "other")
+        sizes[part] += size
     return {part: size for part, size in sizes.items() if size}
