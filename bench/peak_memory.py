@@ -1,4 +1,4 @@
-"""The most memory that a process and all below it held at once."""
+"""The most memory that a process and all below it held at once. Knows no torch."""
 
 import os
 import threading
@@ -8,12 +8,18 @@ from typing import Self
 
 
 class PeakMemory(threading.Thread):
-    """Looks ten times a second, inside its block, how much anonymous memory this process and those below it hold."""
+    """Looks again and again, inside its block, how much anonymous memory this process and those below it hold.
 
-    def __init__(self) -> None:
+    In bytes: the `peak`, what the block `gained` in the end, and what it had `gained_at_peak`.
+    """
+
+    def __init__(self, seconds: float = 0.1) -> None:
+        """`seconds`: between two looks."""
         super().__init__(daemon=True)
-        self.peak = 0
+        self._seconds = seconds
         self._end = threading.Event()
+        self.peak = self._before = _anonymous_bytes(os.getpid())
+        self.gained = 0
 
     def __enter__(self) -> Self:
         self.start()
@@ -22,12 +28,16 @@ class PeakMemory(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self.join()
+        end = _anonymous_bytes(os.getpid())
+        self.peak, self.gained = max(self.peak, end), end - self._before
+
+    @property
+    def gained_at_peak(self) -> int:
+        return self.peak - self._before
 
     def run(self) -> None:
-        while True:
+        while not self._end.wait(self._seconds):
             self.peak = max(self.peak, _anonymous_bytes(os.getpid()))
-            if self._end.wait(0.1):
-                return
 
 
 def _anonymous_bytes(root: int) -> int:

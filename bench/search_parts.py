@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from threading import Event, Thread
 from time import perf_counter
 from typing import Any
 
 import faiss
 import numpy as np
 
+from bench.peak_memory import PeakMemory
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Float32, SearchSettings
 
@@ -23,6 +23,7 @@ QUERIES = 200  # to measure recall with; none of them is stored
 _LATENT = 48  # dimensions in which photos differ, as features of an encoder do; the rest is noise
 _PHOTOS_A_CLUSTER = 100
 _BLOCK = 20_000
+_LOOK_SECONDS = 0.01  # at the memory: what is measured may take a tenth of a second
 Search = Callable[[Float32], np.ndarray]  # queries (q, dim) -> ids (q, K)
 
 
@@ -41,33 +42,6 @@ def vectors(start: int, stop: int, dim: int, clusters: int) -> Float32:
 def queries(count: int, dim: int) -> Float32:
     """Return vectors of the same kind that no index of `count` photos holds."""
     return vectors(10**9, 10**9 + QUERIES, dim, max(1, count // _PHOTOS_A_CLUSTER))
-
-
-def anonymous_bytes() -> int:
-    """Return the memory of this process that is not a file's."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
-
-
-class PeakMemory:
-    """How much anonymous memory the block took at its peak and at its end, beyond what there was before."""
-
-    def __enter__(self) -> "PeakMemory":
-        self.before = self.peak = anonymous_bytes()
-        self._done = Event()
-        self._watcher = Thread(target=self._watch)
-        self._watcher.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._done.set()
-        self._watcher.join()
-        self.end = anonymous_bytes() - self.before
-        self.peak = max(self.peak - self.before, self.end)
-
-    def _watch(self) -> None:
-        while not self._done.wait(0.01):
-            self.peak = max(self.peak, anonymous_bytes())
 
 
 def photos(start: int, found: Float32) -> Iterator[EmbeddedPhoto]:
@@ -94,18 +68,18 @@ def make(folder: Path, count: int, dim: int) -> dict[str, Any]:
 
 def tune(folder: Path, level: str | None) -> dict[str, Any]:
     """Make the search structure of a level and its file, as the end of an update does."""
-    with PeakMemory() as memory, ImageIndex.open(folder, writable=True) as index:
+    with PeakMemory(_LOOK_SECONDS) as memory, ImageIndex.open(folder, writable=True) as index:
         before = perf_counter()
         index.set_settings(replace(index.settings, search=SearchSettings(level)))  # type: ignore[arg-type]
         index.save_search_file()
         seconds = perf_counter() - before
         report = asdict(index.search_report())
-    return {"seconds": seconds, "peak": memory.peak, "report": report}
+    return {"seconds": seconds, "peak": memory.gained_at_peak, "report": report}
 
 
 def latency(folder: Path, rounds: int, each: int) -> dict[str, Any]:
     """Search one picture after the other through ImageIndex, and by calling FAISS on what is in the same file."""
-    with PeakMemory() as memory, ImageIndex.open(folder) as index:
+    with PeakMemory(_LOOK_SECONDS) as memory, ImageIndex.open(folder) as index:
         dim = index.encoder.dim
         asked = queries(index.counts()["indexed"], dim)
         index.search(asked[:1], K)
@@ -115,7 +89,13 @@ def latency(folder: Path, rounds: int, each: int) -> dict[str, Any]:
         contestants = {"ours": _ours(index), "raw": _raw(next(folder.glob("search-*.faiss")), report.cells_visited)}
         taken = interleaved(contestants, asked, rounds, each)
         recall = recall_of(contestants["ours"](asked), truth)
-    return {"taken": taken, "recall": recall, "memory": memory.end, "peak": memory.peak, "report": asdict(report)}
+    return {
+        "taken": taken,
+        "recall": recall,
+        "memory": memory.gained,
+        "peak": memory.gained_at_peak,
+        "report": asdict(report),
+    }
 
 
 def peer(folder: Path, name: str, rounds: int, each: int) -> dict[str, Any]:
@@ -127,7 +107,7 @@ def peer(folder: Path, name: str, rounds: int, each: int) -> dict[str, Any]:
         ours = _ours(index)
         target = recall_of(ours(asked), truth)
         before = perf_counter()
-        with PeakMemory() as memory:
+        with PeakMemory(_LOOK_SECONDS) as memory:
             at_effort = {"hnswlib": _hnswlib, "usearch": _usearch}[name](ids, stored.astype(np.float32))
         seconds = perf_counter() - before
         for effort in (10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 512):
@@ -136,7 +116,13 @@ def peer(folder: Path, name: str, rounds: int, each: int) -> dict[str, Any]:
             if recall >= target:
                 break
         taken = interleaved({"ours": ours, name: theirs}, asked, rounds, each)
-    return {"taken": taken, "recall": recall, "target": target, "memory": memory.end, "seconds": seconds}
+    return {
+        "taken": taken,
+        "recall": recall,
+        "target": target,
+        "memory": memory.gained,
+        "seconds": seconds,
+    }
 
 
 def grow(folder: Path, added: int) -> dict[str, Any]:
@@ -146,7 +132,7 @@ def grow(folder: Path, added: int) -> dict[str, Any]:
         asked = queries(count, dim)
         reader.search(asked[:1], K)
         new = vectors(2 * 10**9, 2 * 10**9 + added, dim, max(1, count // _PHOTOS_A_CLUSTER))
-        with PeakMemory() as memory:
+        with PeakMemory(_LOOK_SECONDS) as memory:
             times = [perf_counter()]
             index.commit(list(photos(count, new)))
             times.append(perf_counter())
@@ -156,7 +142,13 @@ def grow(folder: Path, added: int) -> dict[str, Any]:
             times.append(perf_counter())
         [[(_, score)]] = reader.search(new[-1:], 1)
     commit, save, follow = np.diff(times).tolist()
-    return {"commit": commit, "save": save, "follow": follow, "peak": memory.peak, "found": score > 0.99}
+    return {
+        "commit": commit,
+        "save": save,
+        "follow": follow,
+        "peak": memory.gained_at_peak,
+        "found": score > 0.99,
+    }
 
 
 def interleaved(contestants: dict[str, Search], asked: Float32, rounds: int, each: int) -> dict[str, list[float]]:
