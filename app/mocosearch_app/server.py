@@ -15,11 +15,11 @@ from starlette.types import ASGIApp
 
 from mocosearch.errors import CannotServe
 from mocosearch.library import Library
-from mocosearch_app.api import build_api
-from mocosearch_app.guard import Guard
-from mocosearch_app.page import build_page, mount_page
-from mocosearch_app.service import SearchService
-from mocosearch_app.thumbnails import Thumbnails
+from mocosearch_app.api.routes import build_api
+from mocosearch_app.page.blocks import build_page, mount_page
+from mocosearch_app.safety.guard import Guard
+from mocosearch_app.service.search import SearchService
+from mocosearch_app.service.thumbnails import Thumbnails
 from mocosearch_index.errors import MocosearchError
 
 FIRST_PORT = 7860

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocosearch_app.events import is_plain_event
+from mocosearch_app.safety.events import is_plain_event
 
 EVENT = {"data": ["photo-1"], "event_data": None, "fn_index": 1, "trigger_id": 3, "session_hash": "qxeo4e"}
 FUNCTIONS = {0: 0, 1: 1}

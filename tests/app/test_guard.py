@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from mocosearch_app.guard import Guard
+from mocosearch_app.safety.guard import Guard
 
 SCRIPT = 'window.x = {"a": 1};\n'
 PAGE = f"<head><script>{SCRIPT}</script><script type='module' src='./x.js'></script></head>"

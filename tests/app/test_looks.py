@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocosearch_app.looks import WALL_SEEDS, Look, OfPhoto, OfUpload, Wall, parse
+from mocosearch_app.service.looks import WALL_SEEDS, Look, OfPhoto, OfUpload, Wall, parse
 
 LOOKS = st.one_of(
     st.integers(0, WALL_SEEDS - 1).map(Wall),

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocosearch_app import render
-from mocosearch_app.looks import OfPhoto, OfUpload, Wall
-from mocosearch_app.service import Tile, View
+from mocosearch_app.page import render
+from mocosearch_app.service.looks import OfPhoto, OfUpload, Wall
+from mocosearch_app.service.search import Tile, View
 from mocosearch_index.paths import printable
 
 NASTY = "<img src=x onerror=alert(1)>\"'&`*_$$x$$_*`[a](javascript:1)"

@@ -21,7 +21,7 @@ import pytest
 from PIL import Image
 from serving import ENVIRONMENT, Serving, serving
 
-from mocosearch_app.api import MAX_UPLOAD
+from mocosearch_app.api.routes import MAX_UPLOAD
 
 
 def png_bomb() -> bytes:

@@ -10,9 +10,9 @@ from PIL import Image
 
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
-from mocosearch_app.looks import OfPhoto, OfUpload, Wall
-from mocosearch_app.service import SHOWN, NothingToShow, SearchService, Tile
-from mocosearch_app.thumbnails import Thumbnails
+from mocosearch_app.service.looks import OfPhoto, OfUpload, Wall
+from mocosearch_app.service.search import SHOWN, NothingToShow, SearchService, Tile
+from mocosearch_app.service.thumbnails import Thumbnails
 from tests.processes import are_gone, spawned_by
 
 

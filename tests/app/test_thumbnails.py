@@ -10,8 +10,8 @@ import pytest
 from PIL import Image
 
 from mocosearch.images.decode import DecodedImage, Undecodable, decode
-from mocosearch_app import private
-from mocosearch_app.thumbnails import SIDE, Thumbnails
+from mocosearch_app.service import private
+from mocosearch_app.service.thumbnails import SIDE, Thumbnails
 from mocosearch_index.records import Photo
 
 

@@ -1,6 +1,6 @@
 import numpy as np
 
-from mocosearch_app.uploads import KEPT, Upload, Uploads
+from mocosearch_app.service.uploads import KEPT, Upload, Uploads
 
 
 def picture(value: int = 0) -> Upload:

@@ -15,7 +15,7 @@ from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mocosearch_app.events import MAX_BYTES, is_plain_event
+from mocosearch_app.safety.events import MAX_BYTES, is_plain_event
 from mocosearch_index.paths import printable
 
 _log = logging.getLogger(__name__)

@@ -2,8 +2,8 @@
 
 from html import escape
 
-from mocosearch_app.looks import OfUpload
-from mocosearch_app.service import Tile, View
+from mocosearch_app.service.looks import OfUpload
+from mocosearch_app.service.search import Tile, View
 
 _MARK = (
     '<svg class="mark" viewBox="0 0 32 32" aria-hidden="true">'

@@ -9,9 +9,10 @@ import random
 
 from fastapi import FastAPI
 
-from mocosearch_app import looks, render
-from mocosearch_app.private import quiet_gradio
-from mocosearch_app.service import SearchService
+from mocosearch_app.page import render
+from mocosearch_app.service import looks
+from mocosearch_app.service.private import quiet_gradio
+from mocosearch_app.service.search import SearchService
 from mocosearch_index.errors import MocosearchError
 
 quiet_gradio()

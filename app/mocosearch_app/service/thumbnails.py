@@ -12,7 +12,7 @@ from pathlib import Path
 from PIL import Image
 
 from mocosearch.images.decode import DecodedImage
-from mocosearch_app.private import private_folder
+from mocosearch_app.service.private import private_folder
 from mocosearch_index.atomic import atomic_write
 from mocosearch_index.errors import DiskFull, NotWritable, StorageFailed
 from mocosearch_index.records import Photo

@@ -9,7 +9,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from mocosearch.images.decode import Undecodable
-from mocosearch_app.service import NothingToShow, SearchService
+from mocosearch_app.service.search import NothingToShow, SearchService
 from mocosearch_index.errors import MocosearchError
 
 MAX_UPLOAD = 64 << 20  # bytes

@@ -11,9 +11,9 @@ from itertools import islice
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
-from mocosearch_app.looks import Look, OfPhoto, OfUpload, Wall
-from mocosearch_app.thumbnails import SHORT_SIDE, Thumbnails, encode
-from mocosearch_app.uploads import Upload, Uploads
+from mocosearch_app.service.looks import Look, OfPhoto, OfUpload, Wall
+from mocosearch_app.service.thumbnails import SHORT_SIDE, Thumbnails, encode
+from mocosearch_app.service.uploads import Upload, Uploads
 from mocosearch_index.errors import MocosearchError, UnknownPhoto
 from mocosearch_index.paths import printable
 from mocosearch_index.records import Photo

@@ -1,0 +1,1 @@
+"""The HTTP interface for programs, and the files of the page."""
