@@ -263,6 +263,11 @@ class ImageIndex:
         with self._open.in_use() as files:
             yield from files.catalog.photos(state)
 
+    def ids(self) -> Int64:
+        """Return the ids (n,) of all indexed photos, ascending; quicker than `photos`."""
+        with self._open.in_use() as files:
+            return files.catalog.ids()
+
     def with_content(self, content_hash: bytes) -> list[Photo]:
         """Return the photos, indexed or missing, that have a vector and this content, by ascending id."""
         with self._open.in_use() as files:

@@ -206,6 +206,14 @@ def test_a_filter_selects_indexed_photos(index: ImageIndex, where: PhotoFilter, 
     assert ids.tolist() == sorted(ids.tolist())
 
 
+def test_the_ids_are_those_of_indexed_photos_in_their_order(index: ImageIndex) -> None:
+    assert index.ids().dtype == np.int64
+    assert index.ids().tolist() == []
+    index.commit([photo(ELK), photo(CAT)], [broken(DOG)])
+    index.commit([photo(b"bee.jpg")], missing=[id_of(index, CAT)])
+    assert index.ids().tolist() == [id_of(index, ELK), id_of(index, b"bee.jpg")]
+
+
 def test_a_filter_that_lets_all_pass_selects_nothing_in_particular(index: ImageIndex) -> None:
     index.commit([photo(CAT)])
     assert index.select(PhotoFilter()) is None

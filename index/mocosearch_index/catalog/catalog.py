@@ -118,6 +118,10 @@ class Catalog:
         for row in self._each(_PHOTO, condition, () if state is None else (state,)):
             yield self._photo(row)
 
+    def ids(self) -> Int64:
+        """Return the ids of all indexed photos, ascending."""
+        return self._ids("state = 'indexed' ORDER BY id", ())
+
     def with_content(self, content_hash: bytes) -> list[Photo]:
         """Return the photos that have a vector and this content, by ascending id."""
         condition = "content_hash = ? AND row IS NOT NULL ORDER BY id"
