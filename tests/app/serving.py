@@ -37,12 +37,13 @@ class Serving:
         with self.client() as client:
             answer = client.post("/api/queries", content=data)
         assert answer.status_code == 201, answer.text
-        return str(answer.json()["look"])
+        return f"like={answer.json()['example']}"
 
     def look(self, look: object) -> str:
         """Ask for a look as the page does, through Gradio's queue; return the HTML of the view."""
         with self.client() as client:
-            event = {"data": [look], "event_data": None, "fn_index": 1, "trigger_id": 2, "session_hash": "test"}
+            asked = f"{look} 1" if isinstance(look, str) else look
+            event = {"data": [asked], "event_data": None, "fn_index": 1, "trigger_id": 2, "session_hash": "test"}
             joined = client.post("/gradio_api/queue/join", json=event)
             assert joined.status_code == 200, joined.text
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "test"}) as stream:

@@ -5,22 +5,32 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocosearch_app.safety.events import is_plain_event
+from mocosearch_app.safety.events import Sessions, session_of
+from mocosearch_app.safety.refusal import Refused
 
-EVENT = {"data": ["photo-1"], "event_data": None, "fn_index": 1, "trigger_id": 3, "session_hash": "qxeo4e"}
+EVENT = {"data": ["like=1 7"], "event_data": None, "fn_index": 1, "trigger_id": 3, "session_hash": "qxeo4e"}
 FUNCTIONS = {0: 0, 1: 1}
 NESTED = st.recursive(
     st.none() | st.text(max_size=5), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
 )
 
 
+def accepts_body(body: bytes) -> bool:
+    try:
+        session_of(body, FUNCTIONS)
+    except Refused:
+        return False
+    return True
+
+
 def accepts(**changes: Any) -> bool:
-    return is_plain_event(json.dumps({**EVENT, **changes}).encode(), FUNCTIONS)
+    return accepts_body(json.dumps({**EVENT, **changes}).encode())
 
 
 def test_what_the_page_sends_is_let_through() -> None:
-    assert accepts()
+    assert session_of(json.dumps(EVENT).encode(), FUNCTIONS) == "qxeo4e"
     assert accepts(data=[], fn_index=0)
+    assert accepts(data=["x" * 2000])
 
 
 @pytest.mark.parametrize(
@@ -35,7 +45,7 @@ def test_functions_the_page_has_not_and_other_numbers_of_values_are_refused(chan
     [
         {"path": "http://127.0.0.1:1/secret", "meta": {"_type": "gradio.FileData"}},
         {"path": "/etc/passwd", "url": None, "meta": {"_type": "gradio.FileData"}},
-        ["photo-1"],
+        ["like=1 7"],
         {},
     ],
 )
@@ -60,14 +70,26 @@ def test_nothing_nested_gets_through_in_any_place(value: list[Any], place: str) 
         b"\xff\xfe",
         b"[" * 2000,
         b'{"fn_index": 1}',
-        b'{"data": ["photo-1"], "fn_index": 1}',
+        b'{"data": ["like=1 7"], "fn_index": 1}',
     ],
 )
 def test_what_is_no_event_is_refused(body: bytes) -> None:
-    assert not is_plain_event(body, FUNCTIONS)
+    assert not accepts_body(body)
 
 
 def test_long_texts_and_unknown_keys_are_refused() -> None:
-    assert not accepts(data=["x" * 201])
+    assert not accepts(data=["x" * 2001])
     assert not accepts(batched=True)
     assert not accepts(simple_format=True)
+
+
+def test_the_sessions_that_asked_last_are_known() -> None:
+    sessions = Sessions()
+    for number in range(3000):
+        sessions.add(str(number))
+        sessions.add("busy")
+    sessions.discard("2999")
+    assert "busy" in sessions
+    assert "2998" in sessions
+    assert "2999" not in sessions
+    assert "0" not in sessions

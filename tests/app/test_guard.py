@@ -5,6 +5,7 @@ import base64
 import hashlib
 import json
 import re
+import socket
 from typing import Any
 from urllib.parse import unquote
 
@@ -15,10 +16,12 @@ from starlette.responses import HTMLResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from mocosearch_app.safety.guard import Guard
+from mocosearch_app.safety.listening import Address
 
 SCRIPT = 'window.x = {"a": 1};\n'
 PAGE = f"<head><script>{SCRIPT}</script><script type='module' src='./x.js'></script></head>"
-EVENT = {"data": ["photo-1"], "fn_index": 1, "session_hash": "abc"}
+LOCAL = Address.of("127.0.0.1")
+EVENT = {"data": ["like=1 7"], "fn_index": 1, "session_hash": "abc"}
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -27,14 +30,21 @@ async def echo(scope: Scope, receive: Receive, send: Send) -> None:
     if request.url.path == "/":
         response: Response = HTMLResponse(PAGE)
     else:
-        seen = {"query": request.url.query, "headers": dict(request.headers), "body": (await request.body()).decode()}
+        seen = {
+            "query": request.url.query,
+            "scheme": request.url.scheme,
+            "headers": dict(request.headers),
+            "body": (await request.body()).decode(),
+        }
         response = Response(json.dumps(seen), headers={"access-control-allow-origin": "*"})
     await response(scope, receive, send)
 
 
-def ask(method: str, path: str, *, host: str = "127.0.0.1:7860", **options: Any) -> httpx.Response:
+def ask(
+    method: str, path: str, *, host: str = "127.0.0.1:7860", address: Address = LOCAL, **options: Any
+) -> httpx.Response:
     async def request() -> httpx.Response:
-        transport = httpx.ASGITransport(Guard(echo, {1: 1}, {"waiting"}))
+        transport = httpx.ASGITransport(Guard(echo, {1: 1}, address))
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as client:
             options["headers"] = [("host", host), *options.get("headers", {}).items()]
             return await client.request(method, path, **options)
@@ -58,6 +68,23 @@ def test_any_other_host_is_refused(host: str) -> None:
     assert ask("GET", "/", host=host).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [("192.168.1.20:7860", 200), ("[fe80::1]:7860", 200), (socket.gethostname(), 200), ("localhost", 200)]
+    + [("evil.example", 400), ("192.168.1.20.evil.example", 400), ("1.2.3", 400), ("[evil]", 400)],
+)
+def test_where_others_may_connect_ip_addresses_and_the_machines_name_are_answered(host: str, status: int) -> None:
+    assert ask("GET", "/healthz", host=host, address=Address.of("0.0.0.0")).status_code == status
+
+
+def test_a_name_that_was_given_is_answered_by_http_and_https() -> None:
+    address = Address.of("127.0.0.1", ["Photos.example"])
+    for scheme in ("http", "https"):
+        own = {"origin": f"{scheme}://photos.example"}
+        assert ask("POST", "/api/queries", host="photos.example", address=address, headers=own).status_code == 200
+        assert ask("GET", "/", host="other.example", address=address, headers=own).status_code == 400
+
+
 @pytest.mark.parametrize("second", ["evil.example", "127.0.0.1:7860"])
 def test_two_hosts_in_one_request_are_refused(second: str) -> None:
     assert ask("GET", "/", headers={"host": second}).status_code == 400
@@ -69,7 +96,8 @@ def test_two_hosts_in_one_request_are_refused(second: str) -> None:
         {"origin": "http://evil.example"},
         {"origin": "null"},
         {"origin": "http://127.0.0.1:9999"},
-        {"origin": "https://127.0.0.1:7860"},
+        {"origin": "https://127.0.0.1"},
+        {"origin": "file://127.0.0.1:7860"},
         {"origin": "http://localhost:7860"},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
@@ -103,6 +131,14 @@ def test_a_link_from_elsewhere_may_open_the_page_and_nothing_else() -> None:
         "/gradio_api/file/etc/passwd",
         "/gradio_api/proxy=http://127.0.0.1:1/",
         "/gradio_api/upload_progress",
+        "/api/photos/../folders",
+        "/api/photos/1%2f..%2f2",
+        "/api/photos/-1",
+        "/api/photos/1/original/../../../etc/passwd",
+        "/api/photos/1/.mocosearch",
+        "/api/photos/%31%00",
+        "/api/photos/" + "1" * 20,
+        "/api/photos/١",
         "/gradio_api/info",
         "/gradio_api/runs",
         "/gradio_api/deep_link",
@@ -110,10 +146,11 @@ def test_a_link_from_elsewhere_may_open_the_page_and_nothing_else() -> None:
         "/gradio_api/stream/a/1/2/playlist.m3u8",
         "/config",
         "/monitoring",
+        "/login/",
         "/login",
         "/svelte/x.js",
         "/docs",
-        "/openapi.json",
+        "/redoc",
         "//healthz",
         "/healthz/",
         "/HEALTHZ",
@@ -151,7 +188,7 @@ def test_addresses_the_page_does_not_use_do_not_exist(path: str) -> None:
             "query_string": b"",
             "headers": [(b"host", b"127.0.0.1:7860")],
         }
-        await Guard(echo, {1: 1}, ())(scope, receive, send)
+        await Guard(echo, {1: 1}, LOCAL)(scope, receive, send)
         return status
 
     assert asyncio.run(request()) == 404
@@ -165,6 +202,10 @@ def test_addresses_the_page_does_not_use_do_not_exist(path: str) -> None:
         ("GET", "/api/queries"),
         ("GET", "/gradio_api/queue/join"),
         ("POST", "/"),
+        ("POST", "/login"),
+        ("POST", "/logout"),
+        ("DELETE", "/api/photos/1/original"),
+        ("PUT", "/api/photos/1"),
     ],
 )
 def test_methods_the_page_does_not_use_do_not_exist(method: str, path: str) -> None:
@@ -179,13 +220,18 @@ def test_a_plain_event_arrives_unchanged() -> None:
 def test_an_event_with_a_file_in_it_and_one_without_end_are_refused() -> None:
     claim = {"path": "http://127.0.0.1:1/", "meta": {"_type": "gradio.FileData"}}
     assert ask("POST", "/gradio_api/queue/join", json={**EVENT, "data": [claim]}).status_code == 400
-    assert ask("POST", "/gradio_api/queue/join", content=b" " * 5000).status_code == 413
+    assert ask("POST", "/gradio_api/queue/join", content=b" " * 30_000).status_code == 413
 
 
-@pytest.mark.parametrize(("query", "status"), [("waiting", 200), ("x", 404), ("", 404), ("x&session_hash=", 404)])
-def test_only_a_session_that_waits_for_results_gets_some(query: str, status: int) -> None:
-    assert ask("GET", f"/gradio_api/queue/data?session_hash={query}").status_code == status
-    assert ask("GET", "/gradio_api/queue/data").status_code == 404
+def test_only_a_session_that_asked_for_something_gets_results() -> None:
+    async def requests() -> list[int]:
+        transport = httpx.ASGITransport(Guard(echo, {1: 1}, LOCAL))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:7860") as client:
+            await client.post("/gradio_api/queue/join", json=EVENT)
+            queries = ("?session_hash=abc", "?session_hash=x", "?session_hash=", "?session_hash=abc&session_hash=", "")
+            return [(await client.get(f"/gradio_api/queue/data{query}")).status_code for query in queries]
+
+    assert asyncio.run(requests()) == [200, 404, 404, 404, 404]
 
 
 def test_headers_that_claim_another_address_do_not_arrive() -> None:
@@ -198,7 +244,7 @@ def test_every_answer_says_how_it_may_be_used() -> None:
     for answer in (ask("GET", "/"), ask("GET", "/healthz"), ask("GET", "/nowhere"), ask("GET", "/", host="evil")):
         assert answer.headers["x-content-type-options"] == "nosniff"
         assert answer.headers["x-frame-options"] == "DENY"
-        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["referrer-policy"] == "same-origin"
         assert answer.headers["cross-origin-resource-policy"] == "same-origin"
         assert answer.headers["cache-control"] == "no-store"
         assert "access-control-allow-origin" not in answer.headers
@@ -214,6 +260,17 @@ def test_only_the_inline_scripts_of_the_page_may_run() -> None:
     assert match
     digest = base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
     assert match[1].split() == ["'self'", f"'sha256-{digest}'"]
+
+
+def test_whole_files_of_the_library_may_do_nothing_in_a_browser() -> None:
+    policy = ask("GET", "/api/photos/7/original").headers["content-security-policy"]
+    assert policy.endswith("sandbox")
+    assert "script" not in policy
+
+
+def test_the_page_is_made_for_https_when_a_proxy_says_so() -> None:
+    assert ask("GET", "/healthz", headers={"x-forwarded-proto": "https"}).json()["scheme"] == "https"
+    assert ask("GET", "/healthz", headers={"x-forwarded-proto": "gopher"}).json()["scheme"] == "http"
 
 
 def test_a_refusal_is_one_line_in_the_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -10,9 +10,10 @@ from PIL import Image
 
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
-from mocosearch_app.service.looks import OfPhoto, OfUpload, Wall
-from mocosearch_app.service.search import SHOWN, NothingToShow, SearchService, Tile
+from mocosearch_app.service.looks import Example, Filters, Search, Wall
+from mocosearch_app.service.search import PAGE, SearchService
 from mocosearch_app.service.thumbnails import Thumbnails
+from mocosearch_app.service.tiles import NothingToShow, Tile
 from tests.processes import are_gone, spawned_by
 
 
@@ -37,6 +38,15 @@ def id_of(library: Library, path: str) -> int:
     return photo.id
 
 
+def of(photo_id: int) -> Search:
+    return Search((Example(photo_id),))
+
+
+def token_of(example: Example) -> str:
+    assert isinstance(example.of, str)
+    return example.of
+
+
 def thumbnail(service: SearchService, tile: Tile) -> Image.Image:
     assert tile.thumbnail
     name = tile.thumbnail.removeprefix("/thumbnails/").removesuffix(".webp")
@@ -45,9 +55,9 @@ def thumbnail(service: SearchService, tile: Tile) -> Image.Image:
 
 def test_the_wall_is_a_shuffle_that_its_seed_repeats(service: SearchService) -> None:
     view = service.view(Wall(1))
-    assert len(set(paths(view.tiles))) == len(view.tiles) == SHOWN
+    assert len(set(paths(view.tiles))) == len(view.tiles) == PAGE
     assert view.photos == 62
-    assert view.query is None
+    assert view.like == ()
     assert view.tiles == service.view(Wall(1)).tiles
     assert view.tiles != service.view(Wall(2)).tiles
 
@@ -64,10 +74,9 @@ def test_the_neighbors_of_a_photo_leave_itself_out_and_come_best_first(
     service: SearchService, library: Library
 ) -> None:
     photo_id = id_of(library, "tall.png")
-    view = service.view(OfPhoto(photo_id))
-    assert view.query is not None
-    assert view.query.name == "tall.png"
-    assert OfPhoto(photo_id) not in [tile.look for tile in view.tiles]
+    view = service.view(of(photo_id))
+    assert [tile.name for tile in view.like] == ["tall.png"]
+    assert Example(photo_id) not in [tile.example for tile in view.tiles]
     scores = [tile.score for tile in view.tiles]
     assert scores == sorted(scores, key=lambda score: -(score or 0))
     assert view.milliseconds is not None
@@ -75,13 +84,12 @@ def test_the_neighbors_of_a_photo_leave_itself_out_and_come_best_first(
 
 def test_an_uploaded_photo_of_the_library_finds_itself_first(service: SearchService, own_library: Path) -> None:
     path = sorted(own_library.glob("*/*.jpg"))[7]
-    look = service.add_upload(path.read_bytes())
-    view = service.view(look)
+    example = service.add_upload(path.read_bytes())
+    view = service.view(Search((example,)))
     assert paths(view.tiles)[0] == f"{path.parent.name}/{path.name}"
     assert view.tiles[0].score == pytest.approx(1, abs=2e-3)
-    assert view.query is not None
-    assert view.query.thumbnail == f"/uploads/{look.token}.webp"
-    assert Image.open(io.BytesIO(service.upload_preview(look.token))).format == "WEBP"
+    assert view.like[0].thumbnail == f"/uploads/{example.of}.webp"
+    assert Image.open(io.BytesIO(service.upload_preview(token_of(example)))).format == "WEBP"
 
 
 def test_what_is_no_picture_is_refused_in_words(service: SearchService) -> None:
@@ -92,14 +100,14 @@ def test_what_is_no_picture_is_refused_in_words(service: SearchService) -> None:
 def test_the_preview_of_an_upload_is_sharp_though_the_encoder_sees_little_of_it(service: SearchService) -> None:
     photo = io.BytesIO()
     Image.linear_gradient("L").resize((1600, 1200)).convert("RGB").save(photo, "JPEG")
-    preview = service.upload_preview(service.add_upload(photo.getvalue()).token)
+    preview = service.upload_preview(token_of(service.add_upload(photo.getvalue())))
     assert Image.open(io.BytesIO(preview)).size == (512, 384)
 
 
-@pytest.mark.parametrize("look", [OfPhoto(999), OfPhoto(10**17), OfUpload("0" * 32)])
-def test_what_is_not_there_is_said_so(service: SearchService, look: OfPhoto | OfUpload) -> None:
+@pytest.mark.parametrize("example", [Example(999), Example(10**17), Example("0" * 32), Example(999, (0, 0, 500, 500))])
+def test_what_is_not_there_is_said_so(service: SearchService, example: Example) -> None:
     with pytest.raises(NothingToShow):
-        service.view(look)
+        service.view(Search((example,)))
 
 
 @pytest.mark.parametrize("name", ["", "1", "1-" + "0" * 32, "fffffff-" + "0" * 32, "../key"])
@@ -122,12 +130,12 @@ def test_a_thumbnail_name_of_another_library_gives_nothing(
 def test_a_photo_deleted_since_is_gone_in_a_search_and_left_out_of_the_wall(
     service: SearchService, library: Library, own_library: Path
 ) -> None:
-    search = OfPhoto(id_of(library, "tall.png"))
+    search = of(id_of(library, "tall.png"))
     lost = service.view(search).tiles[3]
     (own_library / lost.folder / lost.name).unlink()
     after = service.view(search).tiles[3]
     assert (after.name, after.thumbnail, after.score) == (lost.name, None, lost.score)
-    assert all(lost.look not in [tile.look for tile in service.view(Wall(seed)).tiles] for seed in range(5))
+    assert all(lost.example not in [tile.example for tile in service.view(Wall(seed)).tiles] for seed in range(5))
     with pytest.raises(NothingToShow):
         thumbnail(service, lost)
 
@@ -144,9 +152,9 @@ def test_what_another_process_indexes_or_drops_shows_at_the_next_look(
         new = id_of(writer, "new.png")
         dropped = id_of(writer, "tall.png")
     assert service.view(Wall(0)).photos == 61
-    assert service.view(OfPhoto(new)).query is not None
+    assert service.view(of(new)).like
     with pytest.raises(NothingToShow):
-        service.view(OfPhoto(dropped))
+        service.view(of(dropped))
 
 
 def test_an_empty_library_has_an_empty_wall(make_library: Callable[[Path], None], tmp_path: Path) -> None:
@@ -165,7 +173,7 @@ def test_photos_on_a_lost_drive_are_no_tiles(service: SearchService, own_library
 
 
 def test_many_threads_get_the_same_answers_as_one(service: SearchService, library: Library) -> None:
-    looks = [OfPhoto(photo.id) for photo in library.index.photos("indexed")]
+    looks = [of(photo.id) for photo in library.index.photos("indexed")]
     alone = [service.view(look).tiles for look in looks]
     with ThreadPoolExecutor(8) as pool:
         together = list(pool.map(lambda look: service.view(look).tiles, looks))
@@ -183,3 +191,75 @@ def test_pictures_are_decoded_in_other_processes_which_end_with_the_library(own_
         with pytest.raises(Undecodable):
             service.add_upload(b"text")
     assert are_gone(workers, within=0)
+
+
+def test_a_wall_goes_on_to_its_end_without_showing_a_photo_twice(service: SearchService) -> None:
+    first = service.view(Wall(3))
+    assert first.next_start == PAGE
+    second = service.view(Wall(3), PAGE)
+    assert (len(second.tiles), second.next_start) == (2, None)
+    assert len({*paths(first.tiles), *paths(second.tiles)}) == 62
+
+
+def test_a_search_goes_on_with_the_next_best(service: SearchService, library: Library) -> None:
+    search = of(id_of(library, "tall.png"))
+    first, second = service.view(search), service.view(search, PAGE)
+    assert (first.matching, first.next_start) == (61, PAGE)
+    assert (len(second.tiles), second.next_start) == (1, None)
+    assert (second.tiles[0].score or 0) <= (first.tiles[-1].score or 0)
+
+
+def test_filters_by_folder_and_score_hold_for_walls_and_searches(service: SearchService, library: Library) -> None:
+    river = Filters(folder="River")
+    wall = service.view(Wall(1, river))
+    assert (wall.photos, wall.matching) == (62, 6)
+    assert {tile.folder for tile in wall.tiles} == {"River"}
+    example = (Example(id_of(library, "tall.png")),)
+    assert {tile.folder for tile in service.view(Search(example, (), river)).tiles} == {"River"}
+    scores = [tile.score or 0 for tile in service.view(Search(example)).tiles]
+    least = scores[10]
+    found = service.view(Search(example, (), Filters(min_score=least))).tiles
+    assert [tile.score for tile in found] == [score for score in scores if score >= least]
+
+
+@pytest.mark.parametrize("folder", ["Rive", "River/", "RIVER", "%", "*", "' or 1=1 --", "../..", "/etc", "x" * 10_000])
+def test_a_folder_that_the_library_does_not_have_is_told(service: SearchService, folder: str) -> None:
+    with pytest.raises(NothingToShow, match="no folder"):
+        service.view(Wall(1, Filters(folder=folder)))
+
+
+def test_folders_are_counted_with_what_is_below_them(service: SearchService) -> None:
+    assert service.folders()["River"] == 6
+
+
+def test_more_like_one_and_less_like_another_changes_what_is_found(service: SearchService, library: Library) -> None:
+    tall, wide = (Example(id_of(library, name)) for name in ("tall.png", "wide & <b>bold<b>.png"))
+    toward, away = service.view(Search((tall, wide))), service.view(Search((tall,), (wide,)))
+    assert [tile.name for tile in (*toward.like, *away.like)] == ["tall.png", "wide & <b>bold<b>.png", "tall.png"]
+    assert [tile.name for tile in away.unlike] == ["wide & <b>bold<b>.png"]
+    assert paths(toward.tiles) != paths(away.tiles)
+
+
+def test_a_part_of_an_upload_and_the_same_part_of_a_photo_find_the_same(
+    service: SearchService, library: Library, own_library: Path
+) -> None:
+    box = (0, 0, 500, 250)
+    token = token_of(service.add_upload((own_library / "tall.png").read_bytes()))
+    of_upload = service.view(Search((Example(token, box),)))
+    of_photo = service.view(Search((Example(id_of(library, "tall.png"), box),)))
+    assert paths(of_upload.tiles) == paths(of_photo.tiles)
+    assert paths(of_photo.tiles) != paths(service.view(of(id_of(library, "tall.png"))).tiles)
+
+
+def test_a_detail_tells_path_size_and_the_score_of_the_search(
+    service: SearchService, library: Library, own_library: Path
+) -> None:
+    found = service.view(of(id_of(library, "tall.png"))).tiles[3]
+    photo_id = id_of(library, found.path)
+    detail = service.detail(photo_id, of(id_of(library, "tall.png")))
+    assert detail.path == str(own_library / found.path)
+    assert detail.size == (own_library / found.path).stat().st_size
+    assert detail.tile.score == pytest.approx(found.score, abs=1e-6)
+    assert service.detail(photo_id).tile.score is None
+    (own_library / found.path).unlink()
+    assert service.detail(photo_id).original is None

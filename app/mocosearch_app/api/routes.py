@@ -9,7 +9,9 @@ from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from mocosearch.images.decode import Undecodable
-from mocosearch_app.service.search import NothingToShow, SearchService
+from mocosearch_app.service.looks import Search
+from mocosearch_app.service.search import SearchService
+from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_index.errors import MocosearchError
 
 MAX_UPLOAD = 64 << 20  # bytes
@@ -44,10 +46,10 @@ def build_api(service: SearchService) -> FastAPI:
         receiving += 1
         try:
             data = await _body(request)
-            look = await to_thread.run_sync(service.add_upload, data, limiter=decoding)
+            example = await to_thread.run_sync(service.add_upload, data, limiter=decoding)
         finally:
             receiving -= 1
-        return {"look": str(look)}
+        return {"example": str(example), "look": str(Search((example,)))}
 
     @api.get("/thumbnails/{name}.webp")
     async def thumbnail(name: str) -> Response:

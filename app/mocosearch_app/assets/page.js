@@ -1,26 +1,36 @@
 // The page's own behavior: the address behind # says what to look at, Gradio's hidden field asks the server for it.
 
-const LOOK = /^(wall-\d{1,6}|photo-\d{1,18}|upload-[0-9a-f]{32})$/;
 const LARGEST = 64 * 1024 * 1024; // bytes, as in api.py
 const GONE = "The server does not answer. Is “mocosearch serve” still running?";
 const find = (selector) => document.querySelector(selector);
 
-let asked = null; // the look that was asked for last
-let asks = 0;
+let asks = 0; // questions so far
+let asked = 0; // the number of the last look that was asked for; 0: the server's choice
 let last = null; // the section that is on the page
+let again = 0;
 
-function wanted() {
-  const look = location.hash.slice(1);
-  return LOOK.test(look) ? look : null;
+// The look in an address, in one spelling; the photo in the panel is no matter of it.
+function canonical(address) {
+  const fields = new URLSearchParams(address);
+  fields.delete("open");
+  return fields.toString().replace(/=(?=&|$)/, ""); // the tabs have no value
+}
+
+const wanted = () => canonical(location.hash.slice(1));
+
+// Put a question into one of Gradio's hidden fields, which sends it off.
+function put(field, words) {
+  const box = find(`#${field} textarea, #${field} input`);
+  box.value = `${words} ${++asks}`; // new every time: Gradio reacts to changes only
+  box.dispatchEvent(new Event("input", { bubbles: true }));
+  return asks;
 }
 
 function ask(look) {
-  const field = find("#look textarea, #look input");
-  asked = look;
+  clearTimeout(again);
   busy(true);
   expectAnswer(0);
-  field.value = `${look} ${++asks}`; // new every time: Gradio reacts to changes only
-  field.dispatchEvent(new Event("input", { bubbles: true }));
+  asked = put("look", look);
 }
 
 // Gradio is silent when an answer fails to come.
@@ -53,30 +63,31 @@ function notice(text) {
 }
 
 let wall = null; // the wall to go back to
-const anyWall = () => `wall-${Math.floor(Math.random() * 1_000_000)}`;
+const anyWall = () => `wall=${Math.floor(Math.random() * 1_000_000)}`;
 
 function go(look) {
   notice("");
-  if (look !== wanted()) location.hash = look; // and that asks
+  if (canonical(look) !== wanted()) location.hash = look; // and that asks
   else if (look !== last?.dataset.look) ask(look);
   else busy(false);
 }
 
 // Gradio has put a new view in place.
 function shown(section) {
-  const look = section.dataset.look;
-  if (asked === null) {
-    // The first view is a wall of the server's choice; the address may want something else.
-    if (wanted() && wanted() !== look) return ask(wanted());
+  const { look, ask: number } = section.dataset;
+  if (number !== "0" && Number(number) !== asked) return; // an answer that was overtaken by the next question
+  if (number === "0") {
+    // The first view, also of a server that is back, is a wall of its choice; the address may want something else.
+    if (wanted() && wanted() !== canonical(look)) return ask(wanted());
     history.replaceState(null, "", `#${look}`);
-  } else if (look !== asked) {
-    return; // an answer that was overtaken by the next question
-  } else {
+  } else if (look !== last?.dataset.look) {
     scrollTo({ top: 0 });
     section.querySelector("h1")?.focus({ preventScroll: true });
   }
+  last = section;
   busy(false);
-  if (look.startsWith("wall-")) wall = look;
+  if (section.dataset.again) again = setTimeout(() => ask(wanted()), Number(section.dataset.again)); // work goes on
+  if (look.startsWith("wall=")) wall = look;
   document.title = `${section.dataset.title} · mocosearch`;
 }
 
@@ -108,6 +119,8 @@ addEventListener("hashchange", () => {
 });
 
 document.addEventListener("click", (event) => {
+  const action = event.target.closest("[data-action]");
+  if (action) return (asked = put("act", action.dataset.action));
   if (event.target.closest("#surprise")) return go(anyWall());
   const link = event.target.closest('a[href^="#"]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
@@ -140,9 +153,10 @@ document.addEventListener("drop", (event) => {
   searchFirstOf(event.dataTransfer.files);
 });
 
+let seen = null;
 new MutationObserver(() => {
   const section = find("#view #shown");
-  if (!section || section === last) return;
-  last = section;
+  if (!section || section === seen) return;
+  seen = section;
   shown(section);
 }).observe(document.body, { childList: true, subtree: true });

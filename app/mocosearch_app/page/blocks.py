@@ -1,4 +1,4 @@
-"""The page: a bar, the view below it and a hidden field that says what to look at (see assets/page.js).
+"""The page: a bar, the view below it and hidden fields that say what to look at (see assets/page.js).
 
 HTML is shown through Gradio's Markdown component. Its HTML component compiles a template in the browser and
 would need `unsafe-eval` in the content security policy.
@@ -6,6 +6,7 @@ would need `unsafe-eval` in the content security policy.
 
 import logging
 import random
+from collections.abc import Callable
 
 from fastapi import FastAPI
 
@@ -28,6 +29,7 @@ _HEAD = (
 _SYSTEM_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif")
 _AT_ONCE = 4  # looks answered at the same time
 _WAITING = 64  # looks that may wait; more are turned away
+_ACTIONS = ("rescan", "find-copies", "find-identical", "stop")
 
 
 def _theme() -> gr.themes.Base:
@@ -42,20 +44,16 @@ def _theme() -> gr.themes.Base:
 
 def build_page(service: SearchService) -> gr.Blocks:
     """Build the page of one library."""
-
-    def first_look() -> str:
-        return _answer(service, str(looks.Wall(random.randrange(looks.WALL_SEEDS))))
-
-    def look(text: object) -> str:
-        return _answer(service, text)
-
+    answers = Answers(service)
     page = gr.Blocks(title=f"{service.library_name} · mocosearch", analytics_enabled=False, fill_width=True)
     with page:
         _html(render.header(service.library_name), "top")
-        field = gr.Textbox(visible="hidden", elem_id="look", show_label=False)
-        shown = _html("", "view")
-        page.load(first_look, None, shown, api_visibility="private", show_progress="hidden")
-        field.change(look, field, shown, api_visibility="private", show_progress="hidden")
+        view, more, detail = _html("", "view"), _html("", "more"), _html("", "detail")
+        page.load(answers.first, None, view, api_visibility="private", show_progress="hidden")
+        _answer("look", answers.look, view)
+        _answer("next", answers.more, more)
+        _answer("photo", answers.detail, detail)
+        _answer("act", answers.act, view)
     page.queue(max_size=_WAITING, default_concurrency_limit=_AT_ONCE, api_open=False)
     return page
 
@@ -77,17 +75,82 @@ def mount_page(app: FastAPI, page: gr.Blocks) -> None:
     )
 
 
+class Answers:
+    """What the page's events are answered with: HTML, whatever was sent.
+
+    Each is given a text of words, the last of which is the number of the question: an answer that was overtaken by
+    the next question is known by it, and a field that did not change would not ask.
+    """
+
+    def __init__(self, service: SearchService) -> None:
+        self._service = service
+
+    def first(self) -> str:
+        """Show a wall of the server's choice."""
+        return self._view(looks.Wall(random.randrange(looks.WALL_SEEDS)), "0")
+
+    def look(self, text: object) -> str:
+        """Show the look "ADDRESS NUMBER"."""
+        address, number = _words(text, 2)
+        look = looks.parse(address)
+        return _refused(text, number) if look is None else self._view(look, number)
+
+    def more(self, text: object) -> str:
+        """Show the tiles that follow: "ADDRESS START NUMBER"."""
+        address, start, number = _words(text, 3)
+        look = looks.parse(address)
+        if not isinstance(look, looks.Wall | looks.Search) or not start.isdecimal() or len(start) > 9:
+            return _refused(text, number)
+        try:
+            return render.more(self._service.view(look, int(start)), number)
+        except MocosearchError as error:
+            return render.message(str(look), str(error), number)
+
+    def detail(self, text: object) -> str:
+        """Show a photo: "ID ADDRESS NUMBER"."""
+        photo, address, number = _words(text, 3)
+        look = looks.parse(address)
+        if not photo.isdecimal() or len(photo) > 18:
+            return _refused(text, number)
+        try:
+            shown = self._service.detail(int(photo), look if isinstance(look, looks.Search) else None)
+            return render.detail(shown, number)
+        except MocosearchError as error:
+            return render.message(address, str(error), number)
+
+    def act(self, text: object) -> str:
+        """Do "ACTION NUMBER": only ever asked for by a button, never by an address that a link could hold."""
+        action, number = _words(text, 2)
+        if action not in _ACTIONS:
+            return _refused(text, number)
+        return render.message("library", "Not built yet.", number)
+
+    def _view(self, look: looks.Look, number: str) -> str:
+        try:
+            match look:
+                case looks.Wall() | looks.Search():
+                    return render.view(self._service.view(look), number)
+                case looks.Duplicates() | looks.LibraryFacts():
+                    return render.message(str(look), "Not built yet.", number)
+        except MocosearchError as error:
+            return render.message(str(look), str(error), number)
+
+
+def _answer(name: str, function: Callable[[object], str], shown: gr.Markdown) -> None:
+    field = gr.Textbox(visible="hidden", elem_id=name, show_label=False)
+    field.change(function, field, shown, api_visibility="private", show_progress="hidden")
+
+
 def _html(value: str, elem_id: str) -> gr.Markdown:
     return gr.Markdown(value, elem_id=elem_id, sanitize_html=False, latex_delimiters=[])
 
 
-def _answer(service: SearchService, text: object) -> str:
-    """HTML for a look as the browser names it, with a space and a number; whatever was sent, an answer."""
-    wanted = looks.parse(text.partition(" ")[0]) if isinstance(text, str) else None
-    if wanted is None:
-        _log.warning("Refused a look that no page asks for: %.60r", text)
-        return render.message("", "The page asked for something that does not exist.")
-    try:
-        return render.view(service.view(wanted))
-    except MocosearchError as error:
-        return render.message(str(wanted), str(error))
+def _words(text: object, count: int) -> list[str]:
+    """Split what the browser sent; words that are missing are empty."""
+    words = text.split(" ") if isinstance(text, str) else []
+    return words if len(words) == count and words[-1].isdecimal() else [""] * count
+
+
+def _refused(text: object, number: str) -> str:
+    _log.warning("Refused a question that no page asks: %.60r", text)
+    return render.message("", "The page asked for something that does not exist.", number)

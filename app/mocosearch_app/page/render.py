@@ -2,8 +2,8 @@
 
 from html import escape
 
-from mocosearch_app.service.looks import OfUpload
-from mocosearch_app.service.search import Tile, View
+from mocosearch_app.service.looks import Search
+from mocosearch_app.service.tiles import Detail, Tile, View
 
 _MARK = (
     '<svg class="mark" viewBox="0 0 32 32" aria-hidden="true">'
@@ -28,27 +28,40 @@ def header(library: str) -> str:
     )
 
 
-def view(shown: View) -> str:
+def view(shown: View, number: str) -> str:
     """The page below the bar."""
-    if shown.query is not None:
-        return _section(str(shown.look), shown.query.name, _search(shown, shown.query))
+    if shown.like:
+        return _section(str(shown.look), shown.like[0].name, _search(shown, shown.like[0]), number)
     if not shown.tiles:
-        return _section(str(shown.look), "No photos", _words("No photos here", _why_empty(shown)))
+        return _section(str(shown.look), "No photos", _words("No photos here", _why_empty(shown)), number)
     heading = (
         f'<div class="heading"><h1 tabindex="-1">{_count(shown.photos, "photo")}</h1>'
         '<p>Click one to find its nearest neighbors<span class="wide">, or drop a picture anywhere</span>.</p></div>'
     )
-    return _section(str(shown.look), "All photos", heading + _grid(shown))
+    return _section(str(shown.look), "All photos", heading + _grid(shown), number)
 
 
-def message(look: str, text: str) -> str:
+def more(shown: View, number: str) -> str:
+    """Tiles that follow those on the page."""
+    return f'<ul class="tiles" data-ask="{number}" {_next(shown)}>{"".join(map(_item, shown.tiles))}</ul>'
+
+
+def detail(shown: Detail, number: str) -> str:
+    """All that is known of a photo."""
+    return f'<section class="photo" data-ask="{number}">{_picture(shown.tile)}<p>{escape(shown.path)}</p></section>'
+
+
+def message(look: str, text: str, number: str) -> str:
     """The page below the bar when what was asked for is not there: why, and the way back."""
     back = '<p><a class="action" href="#">Back to all photos</a></p>'
-    return _section(look, "Nothing to show", _words("Nothing to show", escape(text), back))
+    return _section(look, "Nothing to show", _words("Nothing to show", escape(text), back), number)
 
 
-def _section(look: str, title: str, inner: str) -> str:
-    return f'<section id="shown" data-look="{escape(look)}" data-title="{escape(title)}">{inner}</section>'
+def _section(look: str, title: str, inner: str, number: str) -> str:
+    return (
+        f'<section id="shown" data-look="{escape(look)}" data-title="{escape(title)}" data-ask="{number}">'
+        f"{inner}</section>"
+    )
 
 
 def _words(heading: str, text: str, more: str = "") -> str:
@@ -66,7 +79,7 @@ def _why_empty(shown: View) -> str:
 
 
 def _search(shown: View, query: Tile) -> str:
-    uploaded = isinstance(shown.look, OfUpload)
+    uploaded = isinstance(query.example.of, str)
     name = "" if uploaded else f'<p class="name">{escape(query.name)}</p>{_folder(query)}'
     aside = (
         f'<aside aria-label="The picture searched with">{_picture(query, loading="eager")}<div>'
@@ -75,7 +88,7 @@ def _search(shown: View, query: Tile) -> str:
         '<a class="back" href="#">All photos</a></div></aside>'
     )
     heading = (
-        f'<div class="heading"><h1 tabindex="-1">{_count(len(shown.tiles), "neighbor")}</h1>'
+        f'<div class="heading"><h1 tabindex="-1">{_count(shown.matching, "neighbor")}</h1>'
         f"<p>nearest first, of {_count(shown.photos, 'photo')}, in {_time(shown.milliseconds or 0)}</p></div>"
     )
     alone = "<p>There is no other photo in the library to compare it with.</p>"
@@ -84,12 +97,15 @@ def _search(shown: View, query: Tile) -> str:
 
 
 def _grid(shown: View) -> str:
-    return f'<ul class="grid">{"".join(map(_item, shown.tiles))}</ul>'
+    return f'<ul class="grid" {_next(shown)}>{"".join(map(_item, shown.tiles))}</ul>'
+
+
+def _next(shown: View) -> str:
+    return "" if shown.next_start is None else f'data-next="{shown.next_start}"'
 
 
 def _item(tile: Tile) -> str:
     ratio = min(max(tile.width / tile.height, _NARROWEST), _WIDEST)
-    path = f"{tile.folder}/{tile.name}" if tile.folder else tile.name
     caption = ""
     if tile.score is not None:
         caption = (
@@ -97,8 +113,8 @@ def _item(tile: Tile) -> str:
             f'<span class="name">{escape(tile.name)}</span>{_folder(tile)}'
         )
     return (
-        f'<li style="--ratio:{ratio:.3f}"><a href="#{tile.look}" title="{escape(path)}" draggable="false">'
-        f"{_picture(tile)}{caption}</a></li>"
+        f'<li style="--ratio:{ratio:.3f}"><a href="#{Search((tile.example,))}" title="{escape(tile.path)}" '
+        f'draggable="false">{_picture(tile)}{caption}</a></li>'
     )
 
 

@@ -1,57 +1,24 @@
 """The layer below the page and the HTTP interface: a look becomes tiles with thumbnails. Knows no gradio."""
 
 import os
-import random
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import islice
 
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable
-from mocosearch.library import Library
-from mocosearch_app.service.looks import Look, OfPhoto, OfUpload, Wall
-from mocosearch_app.service.thumbnails import SHORT_SIDE, Thumbnails, encode
-from mocosearch_app.service.uploads import Upload, Uploads
-from mocosearch_index.errors import MocosearchError, UnknownPhoto
+from mocosearch.library import Hit, Library
+from mocosearch_app.service.examples import Examples
+from mocosearch_app.service.looks import Example, Search, Wall
+from mocosearch_app.service.shelf import Shelf
+from mocosearch_app.service.thumbnails import Thumbnails
+from mocosearch_app.service.tiles import Detail, NothingToShow, Tile, View
+from mocosearch_index.errors import UnknownPhoto
 from mocosearch_index.paths import printable
-from mocosearch_index.records import Photo
+from mocosearch_index.records import Photo, PhotoFilter
 
-SHOWN = 60  # photos on the wall, and neighbors of a search
-_NOT_THERE = "This photo is not in the library (any more)."
-
-
-class NothingToShow(MocosearchError):
-    """What was asked for is not there, or not there any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class Tile:
-    """One photo as the page shows it; sizes in pixels of the upright original.
-
-    `thumbnail` is an address on this server, None when the file is gone. `look` searches on from it.
-    """
-
-    name: str
-    folder: str
-    width: int
-    height: int
-    thumbnail: str | None
-    look: Look
-    score: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """What the page shows for a look: the tiles and, of a search, the query picture and the time it took."""
-
-    look: Look
-    root: str
-    photos: int
-    tiles: tuple[Tile, ...]
-    query: Tile | None = None
-    milliseconds: float | None = None
+PAGE = 60  # tiles a step
+MOST = 200  # photos that a search finds; a wall has no end
+_LOOKED_AT = 4 * PAGE  # photos for a step of the wall, when many of their files are gone
 
 
 class SearchService:
@@ -60,10 +27,8 @@ class SearchService:
     def __init__(self, library: Library, thumbnails: Thumbnails) -> None:
         self._library = library
         self._thumbnails = thumbnails
-        self._uploads = Uploads()
-        self._ids: list[int] = []
-        self._ids_change: int | None = None
-        self._refreshing = threading.Lock()
+        self._shelf = Shelf(library)
+        self._examples = Examples(library)
         self._loading = threading.Lock()
 
     @property
@@ -76,41 +41,81 @@ class SearchService:
         """The path of the library's folder, printable."""
         return printable(os.path.abspath(os.fsencode(self._library.root)))  # noqa: PTH100 - keeps links
 
-    def view(self, look: Look) -> View:
-        """Answer a look. Raises NothingToShow for an id or an upload that is not known."""
-        ids = self._current_ids()
-        match look:
-            case Wall(seed):
-                return self._view(look, ids, self._shuffled(ids, seed))
-            case OfPhoto(photo_id):
-                query = self._tile(self._photo(photo_id))
-                start = time.perf_counter()
-                hits = self._library.search([photo_id], k=SHOWN)
-            case OfUpload(token):
-                upload = self._upload(token)
-                query = _upload_tile(look, upload)
-                start = time.perf_counter()
-                hits = self._library.search([upload.vector], k=SHOWN)
-        milliseconds = (time.perf_counter() - start) * 1000
-        tiles = [self._tile(hit.photo, hit.score) for hit in hits]
-        return self._view(look, ids, tiles, query, milliseconds)
+    def folders(self) -> dict[str, int]:
+        """Return how many photos are in each folder and below it, by its printable name."""
+        return self._shelf.folders()
 
-    def add_upload(self, data: bytes) -> OfUpload:
-        """Embed a picture (the bytes of its file) and return the look that searches with it.
+    # ---- looks
+
+    def view(self, look: Wall | Search, start: int = 0) -> View:
+        """Answer a look from its tile `start` on; NothingToShow for a photo, an upload or a folder that is not there.
+
+        Undecodable or BadCrop when a part of a picture cannot be cut out.
+        """
+        return self._wall(look, start) if isinstance(look, Wall) else self._search(look, start)
+
+    def _wall(self, look: Wall, start: int) -> View:
+        order = self._shelf.shuffled(self._shelf.filter(look.filters), look.seed)
+        tiles: list[Tile] = []
+        place = start
+        for photo_id in order[start : start + _LOOKED_AT].tolist():
+            place += 1
+            tile = self._tile_of(photo_id)
+            if tile is not None and tile.thumbnail:  # past photos whose files are gone
+                tiles.append(tile)
+            if len(tiles) == PAGE:
+                break
+        next_start = place if place < len(order) and tiles else None
+        return View(look, self.root, self._count(), len(order), tuple(tiles), start, next_start)
+
+    def _search(self, look: Search, start: int) -> View:
+        where = self._shelf.filter(look.filters)
+        like, unlike = (tuple(map(self._example_tile, examples)) for examples in (look.like, look.unlike))
+        began = time.perf_counter()
+        hits = self._hits(look, MOST, where)
+        milliseconds = (time.perf_counter() - began) * 1000
+        end = start + PAGE
+        tiles = tuple(self._tile(hit.photo, hit.score) for hit in hits[start:end])
+        next_start = end if end < len(hits) else None
+        return View(look, self.root, self._count(), len(hits), tiles, start, next_start, like, unlike, milliseconds)
+
+    def _hits(self, look: Search, k: int, where: PhotoFilter) -> list[Hit]:
+        self.load_encoder_for(look)
+        like, unlike = ([self._examples.for_library(each) for each in group] for group in (look.like, look.unlike))
+        try:
+            return self._library.search(like, unlike, k, where)
+        except UnknownPhoto as error:  # forgotten between two looks
+            raise NothingToShow("This photo is not in the library (any more).") from error
+
+    def detail(self, photo_id: int, look: Wall | Search | None = None) -> Detail:
+        """Tell all that is known of a photo, with its score by `look` if that is a search; NothingToShow."""
+        photo = self._examples.photo(photo_id)
+        score = None
+        if isinstance(look, Search):
+            hits = self._hits(look, 1, PhotoFilter(ids=frozenset({photo_id})))
+            score = hits[0].score if hits else None
+        tile = self._tile(photo, score)
+        path = f"{self.root.rstrip('/')}/{tile.path}"
+        if tile.thumbnail is None:
+            return Detail(tile, path, photo.size, photo.taken_at, None, None)
+        return Detail(tile, path, photo.size, photo.taken_at, tile.thumbnail, f"/api/photos/{photo.id}/original")
+
+    # ---- pictures
+
+    def add_upload(self, data: bytes) -> Example:
+        """Embed a picture (the bytes of its file) and return the example that searches with it.
 
         Raises Undecodable when it is no picture that can be read.
         """
-        seen = self._library.decode(data, self._short_side())  # as `index` decodes: the very photo then scores 1
-        preview = encode(self._library.decode(data, SHORT_SIDE).image)
-        vector = self._library.encoder.embed_image(seen.image)
-        return OfUpload(self._uploads.add(Upload(vector, preview, seen.width, seen.height)))
+        self.load_encoder()
+        return self._examples.add_upload(data)
 
     def thumbnail(self, name: str) -> bytes:
         """Return the WebP called `name`; NothingToShow when nothing is called so, or the file is gone."""
         photo_id = self._thumbnails.photo_id(name)
         if photo_id is None:
             raise NothingToShow("There is no such thumbnail.")
-        photo = self._photo(photo_id)
+        photo = self._examples.photo(photo_id)
         if not self._thumbnails.is_genuine(name, photo):
             raise NothingToShow("There is no such thumbnail.")
         try:
@@ -120,68 +125,40 @@ class SearchService:
 
     def upload_preview(self, token: str) -> bytes:
         """Return a WebP of an uploaded picture; NothingToShow when it was never there or is forgotten."""
-        return self._upload(token).preview
+        return self._examples.upload(token).preview
 
     def load_encoder(self) -> None:
         """Load the encoder now rather than at the first upload."""
         with self._loading:
             _ = self._library.encoder
 
-    def _short_side(self) -> int:
-        self.load_encoder()
-        return self._library.encoder.preprocessing.resize
+    def load_encoder_for(self, look: Search) -> None:
+        """Load the encoder if a part of a picture is to be embedded."""
+        if any(example.box for example in (*look.like, *look.unlike)):
+            self.load_encoder()
 
-    def _current_ids(self) -> list[int]:
-        """The ids of all indexed photos, after a look whether another process has changed the index."""
-        with self._refreshing:
-            index = self._library.index
-            index.refresh()
-            if index.change != self._ids_change:
-                self._ids = [photo.id for photo in index.photos("indexed")]
-                self._ids_change = index.change
-            return self._ids
+    # ---- tiles
 
-    def _shuffled(self, ids: list[int], seed: int) -> Iterator[Tile]:
-        """Yield up to SHOWN tiles in the order of `seed`, past photos whose files are gone."""
-        drawn = random.Random(seed).sample(ids, min(len(ids), 4 * SHOWN))
-        tiles = (self._tile(self._library.index.photo(photo_id)) for photo_id in drawn)
-        return islice((tile for tile in tiles if tile.thumbnail), SHOWN)
+    def _count(self) -> int:
+        return len(self._shelf.contents().ids)
 
-    def _photo(self, photo_id: int) -> Photo:
+    def _tile_of(self, photo_id: int) -> Tile | None:
         try:
-            photo = self._library.index.photo(photo_id)
-        except UnknownPhoto as error:
-            raise NothingToShow(_NOT_THERE) from error
-        if photo.state != "indexed":
-            raise NothingToShow(_NOT_THERE)
-        return photo
+            return self._tile(self._examples.photo(photo_id))
+        except NothingToShow:  # forgotten since its id was read
+            return None
 
-    def _upload(self, token: str) -> Upload:
-        upload = self._uploads.get(token)
-        if upload is None:
-            raise NothingToShow("This picture is no longer in memory: choose it once more.")
-        return upload
+    def _example_tile(self, example: Example) -> Tile:
+        if isinstance(example.of, str):
+            upload = self._examples.upload(example.of)
+            return Tile("Your picture", "", upload.width, upload.height, f"/uploads/{example.of}.webp", example)
+        tile = self._tile(self._examples.photo(example.of))
+        return Tile(tile.name, tile.folder, tile.width, tile.height, tile.thumbnail, example)
 
     def _tile(self, photo: Photo, score: float | None = None) -> Tile:
         folder, _, name = printable(photo.path).rpartition("/")
-        try:
-            self._library.original(photo.id)
-            thumbnail = f"/thumbnails/{self._thumbnails.name(photo)}.webp"
-        except PhotoGone:
-            thumbnail = None
-        return Tile(name, folder, photo.width or 1, photo.height or 1, thumbnail, OfPhoto(photo.id), score)
+        thumbnail = f"/thumbnails/{self._thumbnails.name(photo)}.webp" if self._is_there(photo) else None
+        return Tile(name, folder, photo.width or 1, photo.height or 1, thumbnail, Example(photo.id), score)
 
-    def _view(
-        self,
-        look: Look,
-        ids: list[int],
-        tiles: Iterable[Tile],
-        query: Tile | None = None,
-        milliseconds: float | None = None,
-    ) -> View:
-        return View(look, self.root, len(ids), tuple(tiles), query, milliseconds)
-
-
-def _upload_tile(look: OfUpload, upload: Upload) -> Tile:
-    preview = f"/uploads/{look.token}.webp"
-    return Tile("Your picture", "", upload.width, upload.height, preview, look)
+    def _is_there(self, photo: Photo) -> bool:
+        return (self._library.root.absolute() / os.fsdecode(photo.path)).is_file()

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from mocosearch_index.records import Float32
 
-KEPT = 64  # the latest; each takes some ten kilobytes, whatever the size of the picture
+MOST = 64  # uploads that are kept, the latest,
+MOST_BYTES = 256 << 20  # as long as their files take no more than this together
 
 
 @dataclass(frozen=True, slots=True, eq=False)  # eq: arrays have no single truth value
 class Upload:
-    """A picture to search with, as the encoder sees it; `width` and `height` of the original."""
+    """A picture to search with; `width` and `height` of the upright original."""
 
+    file: bytes  # for parts of it
     vector: Float32  # (dim,)
     preview: bytes  # WebP
     width: int
@@ -25,15 +27,18 @@ class Uploads:
 
     def __init__(self) -> None:
         self._uploads: OrderedDict[str, Upload] = OrderedDict()
+        self._bytes = 0
         self._lock = threading.Lock()
 
     def add(self, upload: Upload) -> str:
-        """Keep a picture and return its token; the one that was not used for longest may have to go."""
+        """Keep a picture and return its token; those that were not used for longest may have to go."""
         token = secrets.token_hex(16)
         with self._lock:
             self._uploads[token] = upload
-            if len(self._uploads) > KEPT:
-                self._uploads.popitem(last=False)
+            self._bytes += len(upload.file)
+            while len(self._uploads) > MOST or (self._bytes > MOST_BYTES and len(self._uploads) > 1):
+                _, oldest = self._uploads.popitem(last=False)
+                self._bytes -= len(oldest.file)
         return token
 
     def get(self, token: str) -> Upload | None:

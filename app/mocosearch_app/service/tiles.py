@@ -1,0 +1,63 @@
+"""What is shown, as plain records: page and HTTP interface turn them into HTML and JSON."""
+
+from dataclasses import dataclass
+
+from mocosearch_app.service.looks import Example, Search, Wall
+from mocosearch_index.errors import MocosearchError
+
+
+class NothingToShow(MocosearchError):
+    """What was asked for is not there, or not there any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One picture as it is shown; sizes in pixels of the upright original.
+
+    `thumbnail` is an address on this server, None when the file is gone. `example` searches on from it.
+    """
+
+    name: str
+    folder: str
+    width: int
+    height: int
+    thumbnail: str | None
+    example: Example
+    score: float | None = None
+
+    @property
+    def path(self) -> str:
+        """Folder and name, printable."""
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A step of what a look shows: tiles, and where the next step starts, if there is one.
+
+    Of a search also the pictures it goes by and the time it took; `photos` are those in the library, `matching`
+    those that pass the filters.
+    """
+
+    look: Wall | Search
+    root: str
+    photos: int
+    matching: int
+    tiles: tuple[Tile, ...]
+    start: int
+    next_start: int | None
+    like: tuple[Tile, ...] = ()
+    unlike: tuple[Tile, ...] = ()
+    milliseconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """All that is known of one photo; `score` against what was searched with, if it was found by a search."""
+
+    tile: Tile
+    path: str  # absolute, printable
+    size: int  # bytes
+    taken_at: str | None  # "YYYY-MM-DDTHH:MM:SS", local time of the camera
+    preview: str | None  # addresses on this server; None when the file is gone
+    original: str | None
