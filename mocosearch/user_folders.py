@@ -12,6 +12,7 @@ from mocosearch_index.paths import shown
 
 _HOME = "MOCOSEARCH_HOME"  # puts everything below one folder of one's choice
 _ENCODER = "current-encoder.json"
+_TRAINED = "trained-encoders.json"
 _LIBRARY = "last-library.json"
 _INDEXES = "index-folders.json"
 
@@ -36,12 +37,13 @@ def current_encoder() -> Path | None:
 def current_fingerprint() -> str | None:
     """Return the fingerprint that the current encoder states, if there is one, without loading it."""
     current = current_encoder()
-    try:
-        facts = json.loads((current / "encoder.json").read_bytes()) if current else {}
-    except (OSError, ValueError):
-        return None
-    fingerprint = facts.get("fingerprint") if isinstance(facts, dict) else None
-    return fingerprint if isinstance(fingerprint, str) else None
+    return None if current is None else _fingerprint(current)
+
+
+def trained_encoder(fingerprint: str) -> Path | None:
+    """Return the encoder with this fingerprint that was trained on this machine, if it is still there."""
+    places = (_path(_read(_TRAINED).get(fingerprint)), current_encoder())
+    return next((place for place in places if place and _fingerprint(place) == fingerprint), None)
 
 
 def encoder_trained_last() -> Path:
@@ -57,8 +59,12 @@ def encoder_trained_last() -> Path:
 
 
 def set_current_encoder(path: Path) -> None:
-    """Make the encoder at `path` the one that `index` takes when none is named."""
-    _write(_ENCODER, {"path": str(path.absolute())})
+    """Make the encoder at `path` the one that `index` takes when none is named, and remember where it was trained."""
+    place = str(path.absolute())
+    _write(_ENCODER, {"path": place})
+    fingerprint = _fingerprint(path)
+    if fingerprint is not None:
+        _write(_TRAINED, _read(_TRAINED) | {fingerprint: place})
 
 
 def last_library() -> Path | None:
@@ -85,6 +91,16 @@ def remember_index_folder(root: Path, folder: Path | None) -> None:
         known[str(root.resolve())] = place
     if known != before:
         _write(_INDEXES, known)
+
+
+def _fingerprint(encoder: Path) -> str | None:
+    """Return what an encoder states; None when it is gone or damaged."""
+    try:
+        facts = json.loads((encoder / "encoder.json").read_bytes())
+    except (OSError, ValueError):
+        return None
+    fingerprint = facts.get("fingerprint") if isinstance(facts, dict) else None
+    return fingerprint if isinstance(fingerprint, str) else None
 
 
 def _path(text: str | None) -> Path | None:

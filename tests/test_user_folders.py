@@ -42,6 +42,17 @@ def test_what_is_set_is_remembered_as_an_absolute_path(
     assert user_folders.cache_folder() == home / "cache"
 
 
+def test_where_each_encoder_was_trained_is_remembered_until_another_one_takes_its_place(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "encoder.json").write_text(f'{{"fingerprint": "{name}"}}')
+        user_folders.set_current_encoder(tmp_path / name)
+    assert user_folders.trained_encoder("one") == tmp_path / "one"
+    assert user_folders.trained_encoder("two") == tmp_path / "two"
+    (tmp_path / "one" / "encoder.json").write_text('{"fingerprint": "three"}')
+    assert user_folders.trained_encoder("one") is None
+
+
 def test_names_that_are_not_utf8_are_remembered(tmp_path: Path) -> None:
     odd = tmp_path / os.fsdecode(b"\xff\n")
     user_folders.set_last_library(odd)
