@@ -253,6 +253,11 @@ class ImageIndex:
         with self._open.in_use() as files:
             return files.catalog.photo(photo_id)
 
+    def photos_of(self, ids: Sequence[int]) -> dict[int, Photo]:
+        """Return the photos among `ids` that are known, by their id; quicker than one by one."""
+        with self._open.in_use() as files:
+            return files.catalog.photos_of(ids)
+
     def photo_at(self, path: bytes) -> Photo | None:
         """Return the photo at this path (relative to the root), if one was ever there."""
         with self._open.in_use() as files:

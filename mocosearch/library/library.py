@@ -25,7 +25,7 @@ from mocosearch.library.status import LibraryStatus, library_status
 from mocosearch.update.run import UpdateReport, no_photos, run_update
 from mocosearch.update.work import Progress
 from mocosearch.user_folders import encoder_trained_last
-from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable, UnknownPhoto
+from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import is_reachable, shown
 from mocosearch_index.records import CompactReport, Float32, IndexSettings, Photo, PhotoFilter, Problem
@@ -216,11 +216,9 @@ class Library:
             return []
         own = (int(example) for example in (*like, *unlike) if isinstance(example, PhotoId))
         found = self.index.search(vector[None], k, replace(where, exclude=where.exclude.union(own)))[0]
-        hits = []
-        for found_id, score in found:
-            with suppress(UnknownPhoto):  # gone, and forgotten by a compaction that the index has not looked at yet
-                hits.append(Hit(self.index.photo(found_id), score))
-        return hits
+        photos = self.index.photos_of([photo_id for photo_id, _ in found])
+        # One that is not there was forgotten by a compaction that the index has not looked at yet.
+        return [Hit(photos[photo_id], score) for photo_id, score in found if photo_id in photos]
 
     def example(self, source: str | Path | bytes, crop: Crop | None = None) -> Example:
         """Return what a search by this file, or the bytes of one, or by a part of it, goes by.

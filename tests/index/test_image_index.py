@@ -220,6 +220,13 @@ def test_a_filter_that_lets_all_pass_selects_nothing_in_particular(index: ImageI
     assert index.select(PhotoFilter(min_score=0.5, folder=b"")) is None
 
 
+def test_many_photos_come_by_their_ids_without_those_that_are_not_known(index: ImageIndex) -> None:
+    index.commit([photo(CAT), photo(DOG)], [broken(ELK)])
+    cat, elk = index.photo(id_of(index, CAT)), index.photo(id_of(index, ELK))
+    assert index.photos_of([elk.id, 999, cat.id, np.int64(cat.id)]) == {cat.id: cat, elk.id: elk}
+    assert index.photos_of([]) == {}
+
+
 def test_ids_are_never_used_twice(index: ImageIndex) -> None:
     index.commit([photo(CAT)])
     index.commit([photo(CAT, version=1), photo(DOG)])

@@ -118,6 +118,12 @@ class Catalog:
         for row in self._each(_PHOTO, condition, () if state is None else (state,)):
             yield self._photo(row)
 
+    def photos_of(self, ids: Sequence[int]) -> dict[int, Photo]:
+        """Return the photos among `ids` that are known, by their id; DamagedIndex."""
+        wanted = json.dumps([int(photo_id) for photo_id in ids])
+        rows = self._all(f"SELECT {_PHOTO} FROM photo WHERE id IN (SELECT value FROM json_each(?))", (wanted,))
+        return {photo.id: photo for photo in map(self._photo, rows)}
+
     def ids(self) -> Int64:
         """Return the ids of all indexed photos, ascending."""
         return self._ids("state = 'indexed' ORDER BY id", ())
