@@ -1,12 +1,11 @@
-"""Serve the page of a library on this machine until somebody stops it."""
+"""Serve the page of a library until somebody stops it."""
 
 import asyncio
-import errno
 import logging
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -17,16 +16,18 @@ from mocosearch.errors import CannotServe
 from mocosearch.library import Library
 from mocosearch_app.api.routes import build_api
 from mocosearch_app.page.blocks import build_page, mount_page
+from mocosearch_app.safety.access import Access
+from mocosearch_app.safety.connections import PatientConnection
 from mocosearch_app.safety.guard import Guard
+from mocosearch_app.safety.listening import Address, listen
 from mocosearch_app.service.search import SearchService
 from mocosearch_app.service.thumbnails import Thumbnails
 from mocosearch_index.errors import MocosearchError
 
-FIRST_PORT = 7860
-_PORTS_TRIED = 100
+_AT_ONCE = 256  # connections with requests; to more, the server says that it is busy
 _DRAIN_SECONDS = 10  # how long a client may take to send or fetch what it began before the server was told to stop
 _CANCEL_SECONDS = 2  # later, what even then goes on is canceled, which uvicorn reports with a traceback
-_LOOPBACK = ("127.0.0.1", "localhost")
+_TICKS = 10  # of uvicorn's, between two looks at the connections: a second
 _log = logging.getLogger(__name__)
 
 
@@ -35,22 +36,33 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
+    names: Iterable[str] = (),
+    password: str | None = None,
+    token: str | None = None,
+    insecure: bool = False,
     on_ready: Callable[[str], None],
 ) -> None:
     """Serve until SIGTERM (then return) or SIGINT (then KeyboardInterrupt), answering what was asked before.
 
-    Without `port` it is 7860 or the next free one. `on_ready` is given the address once the server answers.
-    Raises CannotServe for a taken port and for an address that other machines can reach.
+    `host`: an IP address of this machine; without `port` it is 7860 or the next free one. `names`: how else people
+    reach it, through a proxy. `password`, `token`: either opens everything; `insecure`: neither is needed, though
+    others can connect. `on_ready` is given the address once the server answers. Raises CannotServe.
     """
-    if host not in _LOOPBACK:
-        raise CannotServe(f"The page has no password, so it is for this machine only: 127.0.0.1, not {host}.")
-    with _listen(host, port) as listener:
+    address, access = Address.of(host, names), Access.of(password, token)
+    if not address.is_local and access is None and not insecure:
+        raise CannotServe(
+            f"Other machines can reach {host}: set a password with --password or MOCOSEARCH_PASSWORD, "
+            "or say --insecure if all of them may see the photos."
+        )
+    with listen(address, port) as listener:
         service = SearchService(library, Thumbnails.of_library(library.index.folder))
-        address = f"http://{host}:{listener.getsockname()[1]}"
+        bound: int = listener.getsockname()[1]
         config = uvicorn.Config(
-            build_app(service),
+            build_app(service, address, access, cookie=f"mocosearch-{bound}"),
             access_log=False,
+            http=PatientConnection,
             lifespan="on",
+            limit_concurrency=_AT_ONCE,
             log_config=None,
             log_level="warning",
             proxy_headers=False,
@@ -58,7 +70,7 @@ def serve(
             timeout_graceful_shutdown=_DRAIN_SECONDS + _CANCEL_SECONDS,
             ws="none",
         )
-        server = _Server(config, lambda: on_ready(address))
+        server = _Server(config, lambda: on_ready(address.url(bound)))
         warm_up = threading.Thread(target=_load_encoder, args=(service,), name="encoder")
         warm_up.start()
         server.run(sockets=[listener])
@@ -67,12 +79,12 @@ def serve(
         raise KeyboardInterrupt
 
 
-def build_app(service: SearchService) -> ASGIApp:
+def build_app(service: SearchService, address: Address, access: Access | None, cookie: str) -> ASGIApp:
     """Put page and routes together behind the guard."""
     api, page = build_api(service), build_page(service)
     mount_page(api, page)
     functions = {number: len(function.inputs) for number, function in page.fns.items()}
-    return Guard(api, functions, page._queue.pending_messages_per_session)
+    return Guard(api, functions, address, access, cookie)
 
 
 def _load_encoder(service: SearchService) -> None:
@@ -96,6 +108,14 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._on_ready()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look after the connections from time to time."""
+        if counter % _TICKS == 0:
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, PatientConnection):
+                    connection.check()
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Finish what was asked before, but hang up on clients that take too long."""
@@ -126,25 +146,3 @@ class _Server(uvicorn.Server):
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.interrupted = sig == signal.SIGINT
         self.should_exit = True
-
-
-def _listen(host: str, port: int | None) -> socket.socket:
-    """Bind `port`, or the first free one from FIRST_PORT on."""
-    for candidate in range(FIRST_PORT, FIRST_PORT + _PORTS_TRIED) if port is None else [port]:
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((host, candidate))
-            listener.listen(128)
-        except OSError as error:
-            listener.close()
-            if error.errno == errno.EACCES:
-                raise CannotServe(f"Port {candidate} is kept for the system: choose one from 1024 on.") from error
-            if error.errno != errno.EADDRINUSE:
-                raise
-        else:
-            return listener
-    if port is not None:
-        raise CannotServe(f"Port {port} is taken: choose another, or leave --port out for the next free one.")
-    last = FIRST_PORT + _PORTS_TRIED - 1
-    raise CannotServe(f"All ports from {FIRST_PORT} to {last} are taken: choose another with --port.")

@@ -1,64 +1,29 @@
-"""The door of the server: who may ask, for what, and what a browser may do with the answer.
+"""The door of the server: every request passes here first, and goes on, is answered, or is refused in one line."""
 
-Gradio brings some sixty routes, among them ones that serve files by path and fetch addresses for a client.
-The page needs seven of them; all others answer 404 here.
-"""
-
-import base64
-import hashlib
-import logging
-import re
-from collections.abc import Collection, Container, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 
-from starlette.datastructures import Headers, MutableHeaders, QueryParams
-from starlette.responses import JSONResponse
+from starlette.datastructures import Headers, QueryParams
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mocosearch_app.safety.events import MAX_BYTES, is_plain_event
-from mocosearch_index.paths import printable
+from mocosearch_app.safety import login
+from mocosearch_app.safety.access import Access
+from mocosearch_app.safety.answers import Answer
+from mocosearch_app.safety.events import MAX_BYTES, Sessions, session_of
+from mocosearch_app.safety.limits import Room
+from mocosearch_app.safety.listening import Address
+from mocosearch_app.safety.refusal import Refused
+from mocosearch_app.safety.routes import EVENT, OPEN, RESULTS, SIGNING, UPLOADS, check_address
+from mocosearch_app.safety.sender import came_encrypted, check_sender, client_of, is_from_elsewhere
 
-_log = logging.getLogger(__name__)
-
-LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_HOST = re.compile(r"(\[[0-9a-f:]+\]|[a-z0-9.-]+)(:[0-9]{1,5})?", re.IGNORECASE)
-
-_EVENT = "/gradio_api/queue/join"
-_RESULTS = "/gradio_api/queue/data"
-_READ = re.compile(
-    r"/|/healthz|/favicon\.ico|/theme\.css|/manifest\.json|/page/[a-z]+\.[a-z]+"
-    r"|/(assets|static/js|static/img|static/fonts)/[\w@-]+(\.[\w@-]+)*"
-    r"|/thumbnails/[0-9a-f-]+\.webp|/uploads/[0-9a-f]+\.webp"
-    rf"|{_RESULTS}|/gradio_api/app_id",
-    re.ASCII,
-)
-_WRITE = re.compile(rf"/api/queries|{_EVENT}", re.ASCII)
-# Nobody stands before this server who could know better under which address it is reached.
-_DROPPED = frozenset({b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"forwarded"})
-
-_SCRIPT = re.compile(rb"<script(?![^>]*\ssrc=)[^>]*>(.*?)</script>", re.DOTALL)
-_POLICY = (
-    "default-src 'none'; script-src 'self'{scripts}; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data: blob:; font-src 'self'; connect-src 'self'; manifest-src 'self'; base-uri 'self'; "
-    "form-action 'none'; frame-ancestors 'none'"
-)
-_HEADERS = {
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
-}
-_FOREVER = "private, max-age=31536000, immutable"  # for Gradio's files: a hash of each is in its name
-
-
-class Refused(Exception):
-    """A request that must not reach the application."""
-
-    def __init__(self, status: HTTPStatus, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
+_UPLOAD_BYTES = 256 << 20  # of memory for uploads that are received, decoded and embedded
+_LARGEST_UPLOAD = 64 << 20  # what one without an announced length may come to (the application cuts it off)
+_UPLOADS_WAITING = 64
+_UPLOAD_PATIENCE = 30  # seconds
+# What a proxy claims is heeded here, at the door, if at all.
+_DROPPED = frozenset({b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"forwarded", b"x-gradio-server"})
+_NO_SECRET = "sign in at /login, or send the token as `Authorization: Bearer TOKEN`"
 
 
 class Guard:
@@ -68,89 +33,117 @@ class Guard:
         self,
         app: ASGIApp,
         functions: Mapping[int, int],
-        sessions: Container[str],
-        names: Collection[str] = LOOPBACK_NAMES,
+        address: Address,
+        access: Access | None = None,
+        cookie: str = "mocosearch",
     ) -> None:
-        """Let requests through that are addressed to one of `names` (Host header, without port).
+        """Let requests through that are addressed to `address`, from those whom `access` lets in (None: everybody).
 
-        `functions`: what events may call, and with how many values (see `is_plain_event`).
-        `sessions`: those that wait for results, at any time; for others Gradio would fail amid its answer.
+        `functions`: what events may call, and with how many values (see `session_of`).
         """
         self._app = app
         self._functions = functions
-        self._sessions = sessions
-        self._names = names
+        self._address = address
+        self._access = access
+        self._login = None if access is None else login.Login(access, cookie)
+        self._sessions = Sessions()
+        self._room = Room(_UPLOAD_BYTES, line=_UPLOADS_WAITING, patience=_UPLOAD_PATIENCE)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or refuse it with one line in the log."""
+        """Pass a request on, answer it, or refuse it with one line in the log."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self._answer(scope, receive, _Answer(send, scope["path"]))
+            answer = Answer(scope, send)
+            try:
+                await self._answer(scope, receive, answer)
+            except Refused as refusal:
+                answer.refused(refusal)
+                await self._refusal(scope, refusal)(scope, receive, answer)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: "_Answer") -> None:
-        try:
-            _check_sender(scope, self._names)
-            _check_address(scope)
-            if scope["path"] == _EVENT:
-                receive = await _checked_event(receive, self._functions)
-            if scope["path"] == _RESULTS:
-                _check_session(scope, self._sessions)
-        except Refused as refusal:
-            where = printable(scope.get("raw_path") or scope["path"].encode())[:200]
-            _log.warning("Refused %s %s: %s", scope["method"], where, refusal)
-            response = JSONResponse({"detail": str(refusal)}, refusal.status)
-            await response(scope, receive, send)
-            return
-        await self._app(_without_detours(scope), receive, send)
+    async def _answer(self, scope: Scope, receive: Receive, answer: Answer) -> None:
+        path = scope["path"]
+        check_sender(scope, self._address)
+        check_address(scope)
+        response = await self._at_the_door(scope, receive)
+        if response is not None:
+            await response(scope, receive, answer)
+        elif path == EVENT:
+            body = await _read(receive, MAX_BYTES)
+            self._sessions.add(session_of(body, self._functions))
+            await self._app(_tidied(scope), _replay(body, receive), answer)
+        elif path == RESULTS:
+            await self._results(scope, receive, answer)
+        elif path in UPLOADS:
+            async with self._room.take(_announced(scope)):
+                await self._app(_tidied(scope), receive, answer)
+        else:
+            await self._app(_tidied(scope), receive, answer)
+
+    async def _at_the_door(self, scope: Scope, receive: Receive) -> Response | None:
+        """Answer those who are not let in yet, and those who want in or out; None for all others."""
+        path, client = scope["path"], client_of(scope, self._address)
+        if self._access is None or self._login is None:
+            if path in SIGNING:
+                raise Refused(HTTPStatus.NOT_FOUND, "there is no password to sign in with")
+            return None
+        if path == "/login":
+            if scope["method"] == "POST":
+                return self._login.sign_in(scope, await _read(receive, login.MAX_BYTES), client)
+            return self._login.show(scope)
+        if path == "/logout":
+            return self._login.sign_out(scope)
+        if path in OPEN or self._login.is_signed_in(scope):
+            return None
+        kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            self._access.check(token.strip(), client)
+            return None
+        if path == "/":
+            return self._login.once_more() if is_from_elsewhere(scope) else RedirectResponse("/login", 303)
+        raise Refused(HTTPStatus.UNAUTHORIZED, _NO_SECRET, {"WWW-Authenticate": "Bearer"})
+
+    def _refusal(self, scope: Scope, refusal: Refused) -> Response:
+        if self._login is not None and scope["path"] == "/login":
+            return self._login.refusal(refusal)
+        return JSONResponse({"detail": str(refusal)}, refusal.status, refusal.headers)
+
+    async def _results(self, scope: Scope, receive: Receive, answer: Answer) -> None:
+        """Stream the results of a session that joined before; for others Gradio would fail amid its answer.
+
+        Who hangs up amid them has to join anew, for then Gradio forgets the session.
+        """
+        session = QueryParams(scope["query_string"]).get("session_hash", "")
+        if session not in self._sessions:
+            raise Refused(HTTPStatus.NOT_FOUND, "this session waits for no results")
+
+        async def watched() -> Message:
+            message = await receive()
+            if message["type"] == "http.disconnect" and not answer.is_complete:
+                self._sessions.discard(session)
+            return message
+
+        await self._app(_tidied(scope), watched, answer)
 
 
-def _check_sender(scope: Scope, names: Collection[str]) -> None:
-    """Refuse requests that another web page makes, and those for a name that is not ours (DNS rebinding)."""
-    headers = Headers(scope=scope)
-    hosts = headers.getlist("host")
-    match = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
-    if match is None or match[1].lower() not in names:
-        raise Refused(HTTPStatus.BAD_REQUEST, "this server answers under its own address only")
-    origin = headers.get("origin")
-    if origin is not None and origin.lower() != f"{scope['scheme']}://{hosts[0].lower()}":
-        raise Refused(HTTPStatus.FORBIDDEN, "asked for by a page of another origin")
-    site = headers.get("sec-fetch-site", "none")
-    follows_link = scope["path"] == "/" and headers.get("sec-fetch-dest") == "document"
-    if site not in ("same-origin", "none") and not follows_link:
-        raise Refused(HTTPStatus.FORBIDDEN, "asked for by a page of another site")
-
-
-def _check_address(scope: Scope) -> None:
-    """Refuse every address and method that the page does not use."""
-    method, path = scope["method"], scope["path"]
-    if method in ("GET", "HEAD") and _READ.fullmatch(path):
-        return
-    if method == "POST" and _WRITE.fullmatch(path):
-        return
-    raise Refused(HTTPStatus.NOT_FOUND, "there is nothing at this address")
-
-
-def _check_session(scope: Scope, sessions: Container[str]) -> None:
-    if QueryParams(scope["query_string"]).get("session_hash") not in sessions:
-        raise Refused(HTTPStatus.NOT_FOUND, "this session waits for no results")
-
-
-async def _checked_event(receive: Receive, functions: Mapping[int, int]) -> Receive:
-    """Read the body of an event, refuse what the page would not send, and hand it on."""
+async def _read(receive: Receive, limit: int) -> bytes:
+    """Read a body that is short."""
     body, more = b"", True
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Refused(HTTPStatus.BAD_REQUEST, "the event was cut off")
+            raise Refused(HTTPStatus.BAD_REQUEST, "it was cut off")
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > MAX_BYTES:
-            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "the event is too large")
-    if not is_plain_event(body, functions):
-        raise Refused(HTTPStatus.BAD_REQUEST, "the page sends no such event")
+        if len(body) > limit:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "it is too large")
+    return body
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Give the application the body that was read here."""
     replayed = False
 
     async def replay() -> Message:
@@ -163,56 +156,21 @@ async def _checked_event(receive: Receive, functions: Mapping[int, int]) -> Rece
     return replay
 
 
-def _without_detours(scope: Scope) -> Scope:
-    """Drop headers that claim another address; for the page, also the query (deep links) and compression."""
+def _announced(scope: Scope) -> int:
+    """How many bytes an upload takes: what it says, up to the limit, for beyond that it is refused unread."""
+    announced = Headers(scope=scope).get("content-length", "")
+    return min(int(announced), _LARGEST_UPLOAD) if announced.isdecimal() else _LARGEST_UPLOAD
+
+
+def _tidied(scope: Scope) -> Scope:
+    """Drop headers that claim another address; for the page, also the query (deep links) and compression.
+
+    Of what a proxy claims, that the browser came by https is used: the page has its own address in it.
+    """
     dropped = _DROPPED
+    if came_encrypted(scope):
+        scope = {**scope, "scheme": "https"}
     if scope["path"] == "/":
         dropped = _DROPPED | {b"accept-encoding"}
         scope = {**scope, "query_string": b""}
     return {**scope, "headers": [pair for pair in scope["headers"] if pair[0] not in dropped]}
-
-
-class _Answer:
-    """Sends an answer with the headers that say how it may be used.
-
-    The page has inline scripts of Gradio's: it is held back until it is complete and their hashes are known.
-    """
-
-    def __init__(self, send: Send, path: str) -> None:
-        self._send = send
-        self._with_page = path == "/"
-        self._caching = _FOREVER if path.startswith("/assets/") else "no-store"
-        self._start: Message = {}
-        self._body = b""
-
-    async def __call__(self, message: Message) -> None:
-        """Send `message` on, or keep it until the page is complete."""
-        if message["type"] == "http.response.start":
-            headers = MutableHeaders(raw=list(message["headers"]))
-            headers.update(_HEADERS)
-            known = message["status"] == HTTPStatus.OK
-            headers.setdefault("Cache-Control", self._caching if known else "no-store")
-            for name in [name for name in headers if name.startswith("access-control-")]:
-                del headers[name]
-            self._start = {**message, "headers": headers.raw}
-            if not self._with_page:
-                await self._send_start(b"")
-                return
-        elif not self._with_page:
-            await self._send(message)
-        else:
-            self._body += message.get("body", b"")
-            if not message.get("more_body", False):
-                await self._send_start(self._body)
-                await self._send({"type": "http.response.body", "body": self._body})
-
-    async def _send_start(self, page: bytes) -> None:
-        scripts = "".join(f" '{_hash(script)}'" for script in _SCRIPT.findall(page))
-        policy = _POLICY.format(scripts=scripts)
-        header = (b"content-security-policy", policy.encode())
-        await self._send({**self._start, "headers": [*self._start["headers"], header]})
-
-
-def _hash(script: bytes) -> str:
-    digest = hashlib.sha256(script.replace(b"\r\n", b"\n")).digest()
-    return f"sha256-{base64.b64encode(digest).decode()}"
