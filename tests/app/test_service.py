@@ -12,7 +12,7 @@ from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
 from mocosearch_app.service.looks import Example, Filters, Search, Wall
 from mocosearch_app.service.search import PAGE, SearchService
-from mocosearch_app.service.thumbnails import Thumbnails
+from mocosearch_app.service.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.tiles import NothingToShow, Tile
 from tests.processes import are_gone, spawned_by
 
@@ -50,7 +50,7 @@ def token_of(example: Example) -> str:
 def thumbnail(service: SearchService, tile: Tile) -> Image.Image:
     assert tile.thumbnail
     name = tile.thumbnail.removeprefix("/thumbnails/").removesuffix(".webp")
-    return Image.open(io.BytesIO(service.thumbnail(name)))
+    return Image.open(io.BytesIO(service.picture(name, Kind.THUMBNAIL)))
 
 
 def test_the_wall_is_a_shuffle_that_its_seed_repeats(service: SearchService) -> None:
@@ -110,10 +110,25 @@ def test_what_is_not_there_is_said_so(service: SearchService, example: Example) 
         service.view(Search((example,)))
 
 
+def test_a_photo_has_a_thumbnail_a_preview_and_its_file_as_it_is(service: SearchService, indexed: Path) -> None:
+    tile = next(tile for tile in service.view(Wall(0)).tiles if tile.name.startswith("wide"))
+    detail = service.detail(int(tile.example.of))
+    assert detail.preview is not None
+    name = detail.preview.removeprefix("/previews/").removesuffix(".webp")
+    assert Image.open(io.BytesIO(service.picture(name, Kind.PREVIEW))).size == (1200, 200)
+    assert Image.open(io.BytesIO(service.thumbnail(int(tile.example.of)))).size == (512, 85)
+    with pytest.raises(NothingToShow):
+        service.picture(name, Kind.THUMBNAIL)
+    original = service.original(int(tile.example.of))
+    assert b"".join(original.chunks()) == (indexed / tile.name).read_bytes()
+    with pytest.raises(NothingToShow):
+        service.original(999)
+
+
 @pytest.mark.parametrize("name", ["", "1", "1-" + "0" * 32, "fffffff-" + "0" * 32, "../key"])
 def test_a_guessed_thumbnail_name_gives_nothing(service: SearchService, name: str) -> None:
     with pytest.raises(NothingToShow):
-        service.thumbnail(name)
+        service.picture(name, Kind.THUMBNAIL)
 
 
 def test_a_thumbnail_name_of_another_library_gives_nothing(

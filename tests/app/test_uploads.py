@@ -4,7 +4,7 @@ from mocosearch_app.service.uploads import MOST, MOST_BYTES, Upload, Uploads
 
 
 def picture(value: int = 0, file: bytes = b"file") -> Upload:
-    return Upload(file, np.full(8, value, np.float32), b"WebP", 3000, 2000)
+    return Upload(file, np.full(8, value, np.float32), 3000, 2000)
 
 
 def test_an_upload_is_kept_as_it_was_given() -> None:

@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from mocosearch.images.decode import Undecodable
 from mocosearch_app.service.looks import Search
 from mocosearch_app.service.search import SearchService
+from mocosearch_app.service.thumbnails import Kind
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_index.errors import MocosearchError
 
@@ -53,12 +54,20 @@ def build_api(service: SearchService) -> FastAPI:
 
     @api.get("/thumbnails/{name}.webp")
     async def thumbnail(name: str) -> Response:
-        data = await to_thread.run_sync(service.thumbnail, name, limiter=decoding)
+        return await picture(name, Kind.THUMBNAIL)
+
+    @api.get("/previews/{name}.webp")
+    async def preview(name: str) -> Response:
+        return await picture(name, Kind.PREVIEW)
+
+    async def picture(name: str, kind: Kind) -> Response:
+        data = await to_thread.run_sync(service.picture, name, kind, limiter=decoding)
         return Response(data, media_type="image/webp", headers=_FOREVER)
 
     @api.get("/uploads/{token}.webp")
-    def upload_preview(token: str) -> Response:
-        return Response(service.upload_preview(token), media_type="image/webp", headers=_SESSION)
+    async def upload_preview(token: str) -> Response:
+        data = await to_thread.run_sync(service.upload_preview, token, limiter=decoding)
+        return Response(data, media_type="image/webp", headers=_SESSION)
 
     @api.exception_handler(MocosearchError)
     async def in_words(_: Request, error: Exception) -> JSONResponse:

@@ -8,7 +8,7 @@ from mocosearch.errors import PhotoGone
 from mocosearch.library import Library
 from mocosearch.library.queries import Example as LibraryExample
 from mocosearch_app.service.looks import Example
-from mocosearch_app.service.thumbnails import SHORT_SIDE, encode
+from mocosearch_app.service.thumbnails import Kind, encode
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_app.service.uploads import Upload, Uploads
 from mocosearch_index.errors import UnknownPhoto
@@ -31,9 +31,8 @@ class Examples:
         """Embed a picture (the bytes of its file) and keep it; Undecodable when it is none that can be read."""
         short_side = self._library.encoder.preprocessing.resize
         seen = self._library.decode(data, short_side)  # as `index` decodes: the very photo then scores 1
-        preview = encode(self._library.decode(data, SHORT_SIDE).image)
         vector = self._library.encoder.embed_image(seen.image)
-        return Example(self._uploads.add(Upload(data, vector, preview, seen.width, seen.height)))
+        return Example(self._uploads.add(Upload(data, vector, seen.width, seen.height)))
 
     def upload(self, token: str) -> Upload:
         """Return an upload; NothingToShow when it was never there or is forgotten."""
@@ -41,6 +40,10 @@ class Examples:
         if upload is None:
             raise NothingToShow("This picture is no longer in memory: choose it once more.")
         return upload
+
+    def preview(self, token: str) -> bytes:
+        """Return a WebP of an upload; NothingToShow. It is made anew every time: browsers keep it."""
+        return encode(self._library.decode(self.upload(token).file, Kind.THUMBNAIL.short_side).image, Kind.THUMBNAIL)
 
     def photo(self, photo_id: int) -> Photo:
         """Return a photo that is indexed; NothingToShow."""

@@ -9,8 +9,9 @@ from mocosearch.images.decode import Undecodable
 from mocosearch.library import Hit, Library
 from mocosearch_app.service.examples import Examples
 from mocosearch_app.service.looks import Example, Search, Wall
+from mocosearch_app.service.originals import Original, open_original
 from mocosearch_app.service.shelf import Shelf
-from mocosearch_app.service.thumbnails import Thumbnails
+from mocosearch_app.service.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.tiles import Detail, NothingToShow, Tile, View
 from mocosearch_index.errors import UnknownPhoto
 from mocosearch_index.paths import printable
@@ -98,7 +99,8 @@ class SearchService:
         path = f"{self.root.rstrip('/')}/{tile.path}"
         if tile.thumbnail is None:
             return Detail(tile, path, photo.size, photo.taken_at, None, None)
-        return Detail(tile, path, photo.size, photo.taken_at, tile.thumbnail, f"/api/photos/{photo.id}/original")
+        preview = f"/previews/{self._thumbnails.name(photo, Kind.PREVIEW)}.webp"
+        return Detail(tile, path, photo.size, photo.taken_at, preview, f"/api/photos/{photo.id}/original")
 
     # ---- pictures
 
@@ -110,22 +112,36 @@ class SearchService:
         self.load_encoder()
         return self._examples.add_upload(data)
 
-    def thumbnail(self, name: str) -> bytes:
+    def picture(self, name: str, kind: Kind) -> bytes:
         """Return the WebP called `name`; NothingToShow when nothing is called so, or the file is gone."""
         photo_id = self._thumbnails.photo_id(name)
         if photo_id is None:
-            raise NothingToShow("There is no such thumbnail.")
+            raise NothingToShow("There is no such picture.")
         photo = self._examples.photo(photo_id)
-        if not self._thumbnails.is_genuine(name, photo):
-            raise NothingToShow("There is no such thumbnail.")
+        if not self._thumbnails.is_genuine(name, photo, kind):
+            raise NothingToShow("There is no such picture.")
+        return self._small(photo, kind)
+
+    def thumbnail(self, photo_id: int) -> bytes:
+        """Return the thumbnail of a photo as WebP; NothingToShow."""
+        return self._small(self._examples.photo(photo_id), Kind.THUMBNAIL)
+
+    def original(self, photo_id: int) -> Original:
+        """Open the file of a photo; NothingToShow when it is gone."""
         try:
-            return self._thumbnails.get(photo, self._library.original(photo.id), self._library.decode)
-        except (PhotoGone, Undecodable) as error:
+            return open_original(self._library.root, self._examples.photo(photo_id))
+        except PhotoGone as error:
             raise NothingToShow(str(error)) from error
 
     def upload_preview(self, token: str) -> bytes:
         """Return a WebP of an uploaded picture; NothingToShow when it was never there or is forgotten."""
-        return self._examples.upload(token).preview
+        return self._examples.preview(token)
+
+    def _small(self, photo: Photo, kind: Kind) -> bytes:
+        try:
+            return self._thumbnails.get(photo, kind, self._library.original(photo.id), self._library.decode)
+        except (PhotoGone, Undecodable) as error:
+            raise NothingToShow(str(error)) from error
 
     def load_encoder(self) -> None:
         """Load the encoder now rather than at the first upload."""
@@ -157,7 +173,9 @@ class SearchService:
 
     def _tile(self, photo: Photo, score: float | None = None) -> Tile:
         folder, _, name = printable(photo.path).rpartition("/")
-        thumbnail = f"/thumbnails/{self._thumbnails.name(photo)}.webp" if self._is_there(photo) else None
+        thumbnail = (
+            f"/thumbnails/{self._thumbnails.name(photo, Kind.THUMBNAIL)}.webp" if self._is_there(photo) else None
+        )
         return Tile(name, folder, photo.width or 1, photo.height or 1, thumbnail, Example(photo.id), score)
 
     def _is_there(self, photo: Photo) -> bool:

@@ -15,9 +15,8 @@ MOST_BYTES = 256 << 20  # as long as their files take no more than this together
 class Upload:
     """A picture to search with; `width` and `height` of the upright original."""
 
-    file: bytes  # for parts of it
+    file: bytes  # for parts of it, and to show it
     vector: Float32  # (dim,)
-    preview: bytes  # WebP
     width: int
     height: int
 
