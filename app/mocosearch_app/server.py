@@ -6,7 +6,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from types import FrameType
 
 import uvicorn
@@ -73,7 +73,8 @@ def serve(
         server = _Server(config, lambda: on_ready(address.url(bound)))
         warm_up = threading.Thread(target=_load_encoder, args=(service,), name="encoder")
         warm_up.start()
-        server.run(sockets=[listener])
+        with closing(service):
+            server.run(sockets=[listener])
         warm_up.join()
     if server.interrupted:
         raise KeyboardInterrupt

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from fastapi import FastAPI
 
 from mocosearch_app.page import render
+from mocosearch_app.page.care.duplicates_tab import duplicates_tab
+from mocosearch_app.page.care.library_tab import library_tab
 from mocosearch_app.service import looks
 from mocosearch_app.service.private import quiet_gradio
 from mocosearch_app.service.search import SearchService
@@ -29,7 +31,6 @@ _HEAD = (
 _SYSTEM_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif")
 _AT_ONCE = 4  # looks answered at the same time
 _WAITING = 64  # looks that may wait; more are turned away
-_ACTIONS = ("rescan", "find-copies", "find-identical", "stop")
 
 
 def _theme() -> gr.themes.Base:
@@ -121,17 +122,18 @@ class Answers:
     def act(self, text: object) -> str:
         """Do "ACTION NUMBER": only ever asked for by a button, never by an address that a link could hold."""
         action, number = _words(text, 2)
-        if action not in _ACTIONS:
-            return _refused(text, number)
-        return render.message("library", "Not built yet.", number)
+        look = self._service.care.act(action)
+        return _refused(text, number) if look is None else self._view(look, number)
 
     def _view(self, look: looks.Look, number: str) -> str:
         try:
             match look:
                 case looks.Wall() | looks.Search():
                     return render.view(self._service.view(look), number)
-                case looks.Duplicates() | looks.LibraryFacts():
-                    return render.message(str(look), "Not built yet.", number)
+                case looks.Duplicates():
+                    return duplicates_tab(self._service.care.duplicates(look), number)
+                case looks.LibraryFacts():
+                    return library_tab(self._service.care.library(look), number)
         except MocosearchError as error:
             return render.message(str(look), str(error), number)
 

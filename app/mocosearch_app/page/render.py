@@ -31,14 +31,14 @@ def header(library: str) -> str:
 def view(shown: View, number: str) -> str:
     """The page below the bar."""
     if shown.like:
-        return _section(str(shown.look), shown.like[0].name, _search(shown, shown.like[0]), number)
+        return section(str(shown.look), shown.like[0].name, _search(shown, shown.like[0]), number)
     if not shown.tiles:
-        return _section(str(shown.look), "No photos", _words("No photos here", _why_empty(shown)), number)
+        return section(str(shown.look), "No photos", _words("No photos here", _why_empty(shown)), number)
     heading = (
         f'<div class="heading"><h1 tabindex="-1">{_count(shown.photos, "photo")}</h1>'
         '<p>Click one to find its nearest neighbors<span class="wide">, or drop a picture anywhere</span>.</p></div>'
     )
-    return _section(str(shown.look), "All photos", heading + _grid(shown), number)
+    return section(str(shown.look), "All photos", heading + _grid(shown), number)
 
 
 def more(shown: View, number: str) -> str:
@@ -48,18 +48,20 @@ def more(shown: View, number: str) -> str:
 
 def detail(shown: Detail, number: str) -> str:
     """All that is known of a photo."""
-    return f'<section class="photo" data-ask="{number}">{_picture(shown.tile)}<p>{escape(shown.path)}</p></section>'
+    return f'<section class="photo" data-ask="{number}">{picture(shown.tile)}<p>{escape(shown.path)}</p></section>'
 
 
 def message(look: str, text: str, number: str) -> str:
     """The page below the bar when what was asked for is not there: why, and the way back."""
     back = '<p><a class="action" href="#">Back to all photos</a></p>'
-    return _section(look, "Nothing to show", _words("Nothing to show", escape(text), back), number)
+    return section(look, "Nothing to show", _words("Nothing to show", escape(text), back), number)
 
 
-def _section(look: str, title: str, inner: str, number: str) -> str:
+def section(look: str, title: str, inner: str, number: str, again: int | None = None) -> str:
+    """What stands below the bar; with `again`, the page asks for the same look after so many milliseconds."""
+    asking = "" if again is None else f' data-again="{again}"'
     return (
-        f'<section id="shown" data-look="{escape(look)}" data-title="{escape(title)}" data-ask="{number}">'
+        f'<section id="shown" data-look="{escape(look)}" data-title="{escape(title)}" data-ask="{number}"{asking}>'
         f"{inner}</section>"
     )
 
@@ -82,7 +84,7 @@ def _search(shown: View, query: Tile) -> str:
     uploaded = isinstance(query.example.of, str)
     name = "" if uploaded else f'<p class="name">{escape(query.name)}</p>{_folder(query)}'
     aside = (
-        f'<aside aria-label="The picture searched with">{_picture(query, loading="eager")}<div>'
+        f'<aside aria-label="The picture searched with">{picture(query, loading="eager")}<div>'
         f'<p class="kind">{"Your picture" if uploaded else "Neighbors of"}</p>{name}'
         f'<p class="size">{query.width} × {query.height}</p>'
         '<a class="back" href="#">All photos</a></div></aside>'
@@ -114,7 +116,7 @@ def _item(tile: Tile) -> str:
         )
     return (
         f'<li style="--ratio:{ratio:.3f}"><a href="#{Search((tile.example,))}" title="{escape(tile.path)}" '
-        f'draggable="false">{_picture(tile)}{caption}</a></li>'
+        f'draggable="false">{picture(tile)}{caption}</a></li>'
     )
 
 
@@ -122,7 +124,8 @@ def _folder(tile: Tile) -> str:
     return f'<span class="folder">{escape(tile.folder)}</span>' if tile.folder else ""
 
 
-def _picture(tile: Tile, *, loading: str = "lazy") -> str:
+def picture(tile: Tile, *, loading: str = "lazy") -> str:
+    """A tile's picture, or words when its file is gone."""
     if tile.thumbnail is None:
         return '<span class="picture gone">This photo is gone from the folder</span>'
     return (

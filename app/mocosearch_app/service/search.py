@@ -7,6 +7,7 @@ import time
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Hit, Library
+from mocosearch_app.service.care import Care
 from mocosearch_app.service.examples import Examples
 from mocosearch_app.service.looks import Example, Search, Wall
 from mocosearch_app.service.originals import Original, open_original
@@ -31,6 +32,11 @@ class SearchService:
         self._shelf = Shelf(library)
         self._examples = Examples(library)
         self._loading = threading.Lock()
+        self.care = Care(library, self.tile_of)
+
+    def close(self) -> None:
+        """End the work behind the page, keeping what it has done."""
+        self.care.close()
 
     @property
     def library_name(self) -> str:
@@ -61,7 +67,7 @@ class SearchService:
         place = start
         for photo_id in order[start : start + _LOOKED_AT].tolist():
             place += 1
-            tile = self._tile_of(photo_id)
+            tile = self.tile_of(photo_id)
             if tile is not None and tile.thumbnail:  # past photos whose files are gone
                 tiles.append(tile)
             if len(tiles) == PAGE:
@@ -158,7 +164,8 @@ class SearchService:
     def _count(self) -> int:
         return len(self._shelf.contents().ids)
 
-    def _tile_of(self, photo_id: int) -> Tile | None:
+    def tile_of(self, photo_id: int) -> Tile | None:
+        """Return the tile of a photo; None when the library has forgotten it."""
         try:
             return self._tile(self._examples.photo(photo_id))
         except NothingToShow:  # forgotten since its id was read

@@ -1,0 +1,1 @@
+"""The tabs for looking after a library, as HTML."""
