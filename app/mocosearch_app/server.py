@@ -28,6 +28,7 @@ _AT_ONCE = 256  # connections with requests; to more, the server says that it is
 _DRAIN_SECONDS = 10  # how long a client may take to send or fetch what it began before the server was told to stop
 _CANCEL_SECONDS = 2  # later, what even then goes on is canceled, which uvicorn reports with a traceback
 _TICKS = 10  # of uvicorn's, between two looks at the connections: a second
+_ENCRYPT = "Passwords and photos travel to and from %s unencrypted: docs/serving.md shows how a proxy changes that."
 _log = logging.getLogger(__name__)
 
 
@@ -54,6 +55,8 @@ def serve(
             f"Other machines can reach {host}: set a password with --password or MOCOSEARCH_PASSWORD, "
             "or say --insecure if all of them may see the photos."
         )
+    if not address.is_local:
+        _log.warning(_ENCRYPT if access else "Everybody who can reach %s sees the photos.", host)
     with listen(address, port) as listener:
         service = SearchService(library, Thumbnails.of_library(library.index.folder))
         bound: int = listener.getsockname()[1]

@@ -132,7 +132,7 @@ class _Sessions:
 
 
 def _digest(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode("utf-8", "surrogateescape")).digest()
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
 def _network(client: str) -> str:

@@ -9,6 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _log = logging.getLogger(__name__)
+_IDLE = "it did not finish the head of a request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,9 @@ class PatientConnection(H11Protocol):
         now = time.monotonic()
         elapsed, self._checked = now - self._checked, now
         late = self._is_late_to_read(elapsed) or self._is_late_to_send(elapsed)
-        if late:
+        if late == _IDLE and not self._received:  # browsers connect in advance
+            self.transport.abort()
+        elif late:
             self._hang_up(late)
 
     def _is_late_to_read(self, elapsed: float) -> str | None:
@@ -79,7 +82,7 @@ class PatientConnection(H11Protocol):
         self._in_stage += elapsed
         self._in_window += elapsed
         if self.conn.their_state is h11.IDLE and self._in_stage > self.patience.header:
-            return "it did not finish the head of a request"
+            return _IDLE
         if self.conn.their_state is not h11.SEND_BODY:
             return None
         if self._in_stage > self.patience.body:
