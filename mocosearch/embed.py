@@ -89,19 +89,19 @@ def embed_photos(
     Raises BadCheckpoint, DecodersFailed, OutOfMemory.
     """
     crop = encoder.preprocessing.crop
-    shares = Shares.of(encoder.device, crop, _torch_threads.count(), expected)
+    shares = Shares.of(encoder.device, crop, cores_of_torch(), expected)
     size = batch_size or shares.batch
     waiting: deque[tuple[list[Key], Future[list[Embedding | Undecodable]]]] = deque()
     with (
         DecodePool(shares.decoders, time_cap) as pool,
-        _lanes(shares.lanes, shares.cores_a_lane) as lanes,
+        lanes(shares.lanes, shares.cores_a_lane) as threads,
     ):
         inference = encoder.inference
         if expected is not None and worth_compiling(expected, crop, encoder.device, inference.dtype):
-            lanes.submit(inference.compile, size)  # the other lanes start meanwhile
+            threads.submit(inference.compile, size)  # the other lanes start meanwhile
         prepared = pool.prepare(photos, encoder.preprocessing.geometry, ahead=(shares.lanes + 1) * size)
         while batch := list(islice(prepared, size)):
-            waiting.append(([key for key, _ in batch], lanes.submit(_embed, [photo for _, photo in batch], encoder)))
+            waiting.append(([key for key, _ in batch], threads.submit(_embed, [photo for _, photo in batch], encoder)))
             while waiting and (len(waiting) > shares.lanes + 1 or waiting[0][1].done()):
                 keys, results = waiting.popleft()
                 yield from zip(keys, results.result(), strict=True)
@@ -110,14 +110,19 @@ def embed_photos(
 
 
 @contextmanager
-def _lanes(count: int, cores: int) -> Iterator[ThreadPoolExecutor]:
-    """Yield threads whose computations use `cores` cores each."""
+def lanes(count: int, cores: int) -> Iterator[ThreadPoolExecutor]:
+    """Yield `count` threads whose computations use `cores` cores each."""
     with _torch_threads.lent():
-        lanes = ThreadPoolExecutor(count, "embed", initializer=torch.set_num_threads, initargs=(cores,))
+        threads = ThreadPoolExecutor(count, "embed", initializer=torch.set_num_threads, initargs=(cores,))
         try:
-            yield lanes
+            yield threads
         finally:
-            lanes.shutdown(cancel_futures=True)
+            threads.shutdown(cancel_futures=True)
+
+
+def cores_of_torch() -> int:
+    """How many cores torch may use; lanes share them."""
+    return _torch_threads.count()
 
 
 class _TorchThreads:

@@ -78,7 +78,7 @@ def serve(
         warm_up.start()
         with closing(service):
             server.run(sockets=[listener])
-        warm_up.join()
+            warm_up.join()
     if server.interrupted:
         raise KeyboardInterrupt
 

@@ -3,6 +3,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,8 +25,9 @@ def library(own_library: Path) -> Iterator[Library]:
 
 
 @pytest.fixture
-def service(library: Library) -> SearchService:
-    return SearchService(library, Thumbnails.of_library(library.index.folder))
+def service(library: Library) -> Iterator[SearchService]:
+    with closing(SearchService(library, Thumbnails.of_library(library.index.folder))) as service:
+        yield service
 
 
 def paths(tiles: tuple[Tile, ...]) -> list[str]:
@@ -197,8 +199,10 @@ def test_many_threads_get_the_same_answers_as_one(service: SearchService, librar
 
 def test_pictures_are_decoded_in_other_processes_which_end_with_the_library(own_library: Path) -> None:
     others = spawned_by(os.getpid(), doing=b"decode_worker")
-    with Library.open(own_library) as library:
-        service = SearchService(library, Thumbnails.of_library(library.index.folder))
+    with (
+        Library.open(own_library) as library,
+        closing(SearchService(library, Thumbnails.of_library(library.index.folder))) as service,
+    ):
         shutil.rmtree(library.index.folder / "thumbnails")  # of earlier tests
         thumbnail(service, service.view(Wall(1)).tiles[0])
         workers = [worker for worker in spawned_by(os.getpid(), doing=b"decode_worker") if worker not in others]

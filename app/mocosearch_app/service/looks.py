@@ -17,7 +17,7 @@ from mocosearch.library.queries import Crop, first_and_last_second
 
 WALL_SEEDS = 1_000_000
 MOST_EXAMPLES = 8  # of each kind
-_WHOLE = 1000  # per mille
+WHOLE = 1000  # the side of a picture, per mille
 _MOST_FIELDS = 2 * MOST_EXAMPLES + 5
 
 Box = tuple[int, int, int, int]
@@ -168,6 +168,6 @@ def _parse(pairs: list[tuple[str, str]]) -> Look:
 
 def _box(text: str) -> Box:
     left, top, width, height = map(int, text.split(","))
-    if not (0 < width <= _WHOLE - left and 0 < height <= _WHOLE - top):
+    if not (0 < width <= WHOLE - left and 0 < height <= WHOLE - top):
         raise ValueError("the part reaches beyond the picture")
     return left, top, width, height

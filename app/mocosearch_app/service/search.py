@@ -1,19 +1,20 @@
 """The layer below the page and the HTTP interface: a look becomes tiles with thumbnails. Knows no gradio."""
 
 import os
-import threading
 import time
+from collections.abc import Sequence
 
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Hit, Library
+from mocosearch.library.recognize import path_of
 from mocosearch_app.service.care import Care
-from mocosearch_app.service.examples import Examples
-from mocosearch_app.service.looks import Example, Search, Wall
+from mocosearch_app.service.examples import NOT_THERE, Examples, Picture
+from mocosearch_app.service.looks import Example, Filters, Search, Wall
 from mocosearch_app.service.originals import Original, open_original
 from mocosearch_app.service.shelf import Shelf
 from mocosearch_app.service.thumbnails import Kind, Thumbnails
-from mocosearch_app.service.tiles import Detail, NothingToShow, Tile, View
+from mocosearch_app.service.tiles import Detail, Found, NothingToShow, Tile, View
 from mocosearch_index.errors import UnknownPhoto
 from mocosearch_index.paths import printable
 from mocosearch_index.records import Photo, PhotoFilter
@@ -31,12 +32,12 @@ class SearchService:
         self._thumbnails = thumbnails
         self._shelf = Shelf(library)
         self._examples = Examples(library)
-        self._loading = threading.Lock()
         self.care = Care(library, self.tile_of)
 
     def close(self) -> None:
-        """End the work behind the page, keeping what it has done."""
+        """End the work behind the page, keeping what it has done, and the threads that embed."""
         self.care.close()
+        self._examples.close()
 
     @property
     def library_name(self) -> str:
@@ -76,30 +77,38 @@ class SearchService:
         return View(look, self.root, self._count(), len(order), tuple(tiles), start, next_start)
 
     def _search(self, look: Search, start: int) -> View:
-        where = self._shelf.filter(look.filters)
         like, unlike = (tuple(map(self._example_tile, examples)) for examples in (look.like, look.unlike))
-        began = time.perf_counter()
-        hits = self._hits(look, MOST, where)
-        milliseconds = (time.perf_counter() - began) * 1000
+        hits, milliseconds = self._hits(look.like, look.unlike, MOST, self._shelf.filter(look.filters))
         end = start + PAGE
         tiles = tuple(self._tile(hit.photo, hit.score) for hit in hits[start:end])
         next_start = end if end < len(hits) else None
         return View(look, self.root, self._count(), len(hits), tiles, start, next_start, like, unlike, milliseconds)
 
-    def _hits(self, look: Search, k: int, where: PhotoFilter) -> list[Hit]:
-        self.load_encoder_for(look)
-        like, unlike = ([self._examples.for_library(each) for each in group] for group in (look.like, look.unlike))
+    def find(self, like: Sequence[Example | Picture], unlike: Sequence[Example], filters: Filters, k: int) -> Found:
+        """Find the `k` photos that pass the filters and are most like some examples and unlike others.
+
+        Raises what `view` does; Undecodable also for a picture that cannot be read, Busy.
+        """
+        hits, milliseconds = self._hits(like, unlike, k, self._shelf.filter(filters))
+        return Found(tuple(self._tile(hit.photo, hit.score) for hit in hits), milliseconds)
+
+    def _hits(
+        self, like: Sequence[Example | Picture], unlike: Sequence[Example], k: int, where: PhotoFilter
+    ) -> tuple[list[Hit], float]:
+        began = time.perf_counter()
+        wanted, unwanted = ([self._examples.for_library(each) for each in group] for group in (like, unlike))
         try:
-            return self._library.search(like, unlike, k, where)
+            hits = self._library.search(wanted, unwanted, k, where)
         except UnknownPhoto as error:  # forgotten between two looks
-            raise NothingToShow("This photo is not in the library (any more).") from error
+            raise NothingToShow(NOT_THERE) from error
+        return hits, (time.perf_counter() - began) * 1000
 
     def detail(self, photo_id: int, look: Wall | Search | None = None) -> Detail:
         """Tell all that is known of a photo, with its score by `look` if that is a search; NothingToShow."""
         photo = self._examples.photo(photo_id)
         score = None
         if isinstance(look, Search):
-            hits = self._hits(look, 1, PhotoFilter(ids=frozenset({photo_id})))
+            hits, _ = self._hits(look.like, look.unlike, 1, PhotoFilter(ids=frozenset({photo_id})))
             score = hits[0].score if hits else None
         tile = self._tile(photo, score)
         path = f"{self.root.rstrip('/')}/{tile.path}"
@@ -113,9 +122,8 @@ class SearchService:
     def add_upload(self, data: bytes) -> Example:
         """Embed a picture (the bytes of its file) and return the example that searches with it.
 
-        Raises Undecodable when it is no picture that can be read.
+        Raises Undecodable when it is no picture that can be read, Busy.
         """
-        self.load_encoder()
         return self._examples.add_upload(data)
 
     def picture(self, name: str, kind: Kind) -> bytes:
@@ -146,18 +154,12 @@ class SearchService:
     def _small(self, photo: Photo, kind: Kind) -> bytes:
         try:
             return self._thumbnails.get(photo, kind, self._library.original(photo.id), self._library.decode)
-        except (PhotoGone, Undecodable) as error:
+        except (PhotoGone, Undecodable, UnknownPhoto) as error:
             raise NothingToShow(str(error)) from error
 
     def load_encoder(self) -> None:
-        """Load the encoder now rather than at the first upload."""
-        with self._loading:
-            _ = self._library.encoder
-
-    def load_encoder_for(self, look: Search) -> None:
-        """Load the encoder if a part of a picture is to be embedded."""
-        if any(example.box for example in (*look.like, *look.unlike)):
-            self.load_encoder()
+        """Load the encoder now rather than at the first picture that is searched with."""
+        self._examples.load_encoder()
 
     # ---- tiles
 
@@ -180,10 +182,8 @@ class SearchService:
 
     def _tile(self, photo: Photo, score: float | None = None) -> Tile:
         folder, _, name = printable(photo.path).rpartition("/")
-        thumbnail = (
-            f"/thumbnails/{self._thumbnails.name(photo, Kind.THUMBNAIL)}.webp" if self._is_there(photo) else None
-        )
-        return Tile(name, folder, photo.width or 1, photo.height or 1, thumbnail, Example(photo.id), score)
-
-    def _is_there(self, photo: Photo) -> bool:
-        return (self._library.root.absolute() / os.fsdecode(photo.path)).is_file()
+        file, thumbnail = path_of(self._library.index, photo), None
+        if os.path.isfile(file):  # noqa: PTH113 - Path.is_file raises where a folder is closed
+            thumbnail = f"/thumbnails/{self._thumbnails.name(photo, Kind.THUMBNAIL)}.webp"
+        width, height, example = photo.width or 1, photo.height or 1, Example(photo.id)
+        return Tile(name, folder, width, height, thumbnail, example, score, file, photo.taken_at)

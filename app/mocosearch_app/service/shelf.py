@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mocosearch.library import Library
 from mocosearch.library.queries import first_and_last_second
+from mocosearch.randomness import permutation
 from mocosearch_app.service.looks import Filters
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_index.paths import printable
@@ -67,7 +68,8 @@ class Shelf:
 
     def shuffled(self, where: PhotoFilter, seed: int) -> Ids:
         """Return the ids of the photos that pass a filter, in the order of `seed`."""
-        return np.random.default_rng(seed).permutation(self.matching(where))
+        ids = self.matching(where)
+        return ids[permutation(seed, size=len(ids))]
 
     def _by_name(self) -> dict[str, tuple[bytes, int]]:
         contents = self.contents()

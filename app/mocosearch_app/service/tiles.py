@@ -1,6 +1,7 @@
 """What is shown, as plain records: page and HTTP interface turn them into HTML and JSON."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from mocosearch_app.service.looks import Example, Search, Wall
 from mocosearch_index.errors import MocosearchError
@@ -14,7 +15,8 @@ class NothingToShow(MocosearchError):
 class Tile:
     """One picture as it is shown; sizes in pixels of the upright original.
 
-    `thumbnail` is an address on this server, None when the file is gone. `example` searches on from it.
+    `thumbnail` is an address on this server, None when the file is gone. `example` searches on from it. `file` and
+    `taken_at` ("YYYY-MM-DDTHH:MM:SS", local time of the camera) are those of a photo of the library.
     """
 
     name: str
@@ -24,11 +26,21 @@ class Tile:
     thumbnail: str | None
     example: Example
     score: float | None = None
+    file: Path | None = None
+    taken_at: str | None = None
 
     @property
     def path(self) -> str:
         """Folder and name, printable."""
         return f"{self.folder}/{self.name}" if self.folder else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The photos most like what was asked for, best first, and how long it took to find them."""
+
+    tiles: tuple[Tile, ...]
+    milliseconds: float
 
 
 @dataclass(frozen=True, slots=True)
