@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from http import HTTPStatus
 
 from starlette.datastructures import Headers, QueryParams
-from starlette.responses import JSONResponse, RedirectResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mocosearch_app.safety import login
@@ -99,10 +99,10 @@ class Guard:
             return None
         kind, _, token = Headers(scope=scope).get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            self._access.check(token.strip(), client)
+            self._access.check(token.strip().encode("latin-1").decode("utf-8", "replace"), client)  # as it was sent
             return None
         if path == "/":
-            return self._login.once_more() if is_from_elsewhere(scope) else RedirectResponse("/login", 303)
+            return self._login.ask_in(is_from_elsewhere(scope))
         raise Refused(HTTPStatus.UNAUTHORIZED, _NO_SECRET, {"WWW-Authenticate": "Bearer"})
 
     def _refusal(self, scope: Scope, refusal: Refused) -> Response:

@@ -4,7 +4,7 @@ from html import escape
 from http import HTTPStatus
 from importlib.resources import files
 from string import Template
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -30,8 +30,8 @@ _REASONS = {
     HTTPStatus.UNAUTHORIZED: "This is not the password.",
     HTTPStatus.TOO_MANY_REQUESTS: "Too many wrong tries: wait {} seconds, then try again.",
 }
-# A link on another site led here, so the browser kept the cookie back. Opened by our own page, it sends it.
-_ONCE_MORE = '<!doctype html><meta http-equiv="refresh" content="0"><title>mocosearch</title>'
+# A link on another site led to the photos, so the browser kept the cookie back. It sends it along from our own page.
+_FROM_HERE = '<!doctype html><title>mocosearch</title><script>location.replace("/login?back" + location.hash)</script>'
 
 
 class Login:
@@ -48,13 +48,15 @@ class Login:
         return self._access.is_signed_in(self._session(scope))
 
     def show(self, scope: Scope) -> Response:
-        """Answer with the form, or who is signed in with the way out."""
+        """Answer with the form, or who is signed in with the way out; or with the photos, if sent from there."""
+        if scope["query_string"] == b"back" and self.is_signed_in(scope):
+            return RedirectResponse("/", HTTPStatus.SEE_OTHER)
         return self._answer(_SIGNED_IN if self.is_signed_in(scope) else _FORM.format(why=""))
 
     def sign_in(self, scope: Scope, form: bytes, client: str) -> Response:
         """Read the form and open the door. Raises Refused; `refusal` is the page for that."""
-        fields = parse_qs(form.decode("ascii", "replace"), max_num_fields=4)
-        session = self._access.sign_in(fields.get("password", [""])[0], client)
+        password = dict(parse_qsl(form.decode("ascii", "replace"))).get("password", "")
+        session = self._access.sign_in(password, client)
         answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
         answer.set_cookie(
             self._cookie,
@@ -80,9 +82,9 @@ class Login:
         return answer
 
     @staticmethod
-    def once_more() -> Response:
-        """Let the browser ask again by itself."""
-        return HTMLResponse(_ONCE_MORE)
+    def ask_in(from_elsewhere: bool) -> Response:
+        """Lead somebody who wants to see the photos to the form, if need be; what stands behind `#` is kept."""
+        return HTMLResponse(_FROM_HERE) if from_elsewhere else RedirectResponse("/login", HTTPStatus.SEE_OTHER)
 
     def _answer(self, content: str, status: int = HTTPStatus.OK, headers: dict[str, str] | None = None) -> Response:
         return HTMLResponse(self._page.substitute(content=content), status, headers)
