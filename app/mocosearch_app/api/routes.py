@@ -2,6 +2,7 @@
 
 import os
 from importlib.resources import files
+from pathlib import PurePath
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -21,10 +22,10 @@ _DECODING_AT_ONCE = min(8, os.cpu_count() or 2)  # uploads and thumbnails
 _FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}
 _SESSION = {"Cache-Control": "private, max-age=3600"}
 _ASSETS = {
-    "page.css": "text/css",
-    "page.js": "text/javascript",
-    "icon.svg": "image/svg+xml",
-    "manifest.json": "application/manifest+json",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".json": "application/manifest+json",
 }
 
 
@@ -79,14 +80,14 @@ def build_api(service: SearchService) -> FastAPI:
 
 def _add_assets(api: FastAPI) -> None:
     """Serve the files of the page, read once."""
-    contents = {name: (files("mocosearch_app") / "assets" / name).read_bytes() for name in _ASSETS}
+    contents = {file.name: file.read_bytes() for file in (files("mocosearch_app") / "assets").iterdir()}
 
     @api.get("/page/{name}")
     async def asset(name: str) -> Response:
-        if name not in _ASSETS:
+        if name not in contents:
             raise HTTPException(404, "There is no such file.")
         caching = "private, max-age=86400" if name == "icon.svg" else "no-cache"
-        return Response(contents[name], media_type=_ASSETS[name], headers={"Cache-Control": caching})
+        return Response(contents[name], media_type=_ASSETS[PurePath(name).suffix], headers={"Cache-Control": caching})
 
     @api.get("/favicon.ico")
     async def favicon() -> Response:

@@ -10,9 +10,13 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 
-from mocosearch_app.page import render
 from mocosearch_app.page.care.duplicates_tab import duplicates_tab
 from mocosearch_app.page.care.library_tab import library_tab
+from mocosearch_app.page.detail import detail
+from mocosearch_app.page.frame import frame
+from mocosearch_app.page.grid import more
+from mocosearch_app.page.parts import message, note
+from mocosearch_app.page.search import photos
 from mocosearch_app.service import looks
 from mocosearch_app.service.private import quiet_gradio
 from mocosearch_app.service.search import SearchService
@@ -23,9 +27,10 @@ import gradio as gr  # noqa: E402 - reads the environment when it is imported
 
 _log = logging.getLogger(__name__)
 
+_STYLES = ("page", "bar", "icons", "grid", "search", "panel", "care")
 _HEAD = (
-    '<link rel="stylesheet" href="/page/page.css">'
-    '<link rel="icon" href="/page/icon.svg" type="image/svg+xml">'
+    "".join(f'<link rel="stylesheet" href="/page/{name}.css">' for name in _STYLES)
+    + '<link rel="icon" href="/page/icon.svg" type="image/svg+xml">'
     '<script type="module" src="/page/page.js"></script>'
 )
 _SYSTEM_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Helvetica", "Arial", "sans-serif")
@@ -48,12 +53,12 @@ def build_page(service: SearchService) -> gr.Blocks:
     answers = Answers(service)
     page = gr.Blocks(title=f"{service.library_name} · mocosearch", analytics_enabled=False, fill_width=True)
     with page:
-        _html(render.header(service.library_name), "top")
-        view, more, detail = _html("", "view"), _html("", "more"), _html("", "detail")
+        _html(frame(service.library_name), "top")
+        view, following, panel = _html("", "view"), _html("", "more"), _html("", "detail")
         page.load(answers.first, None, view, api_visibility="private", show_progress="hidden")
         _answer("look", answers.look, view)
-        _answer("next", answers.more, more)
-        _answer("photo", answers.detail, detail)
+        _answer("next", answers.more, following)
+        _answer("photo", answers.detail, panel)
         _answer("act", answers.act, view)
     page.queue(max_size=_WAITING, default_concurrency_limit=_AT_ONCE, api_open=False)
     return page
@@ -103,21 +108,21 @@ class Answers:
         if not isinstance(look, looks.Wall | looks.Search) or not start.isdecimal() or len(start) > 9:
             return _refused(text, number)
         try:
-            return render.more(self._service.view(look, int(start)), number)
+            return more(self._service.view(look, int(start)), number)
         except MocosearchError as error:
-            return render.message(str(look), str(error), number)
+            return note(str(error), number)
 
     def detail(self, text: object) -> str:
         """Show a photo: "ID ADDRESS NUMBER"."""
         photo, address, number = _words(text, 3)
-        look = looks.parse(address)
+        parsed = looks.parse(address)
+        look = parsed if isinstance(parsed, looks.Wall | looks.Search) else None
         if not photo.isdecimal() or len(photo) > 18:
             return _refused(text, number)
         try:
-            shown = self._service.detail(int(photo), look if isinstance(look, looks.Search) else None)
-            return render.detail(shown, number)
+            return detail(self._service.detail(int(photo), look), look, number)
         except MocosearchError as error:
-            return render.message(address, str(error), number)
+            return note(str(error), number)
 
     def act(self, text: object) -> str:
         """Do "ACTION NUMBER": only ever asked for by a button, never by an address that a link could hold."""
@@ -129,13 +134,13 @@ class Answers:
         try:
             match look:
                 case looks.Wall() | looks.Search():
-                    return render.view(self._service.view(look), number)
+                    return photos(self._service.view(look), number)
                 case looks.Duplicates():
                     return duplicates_tab(self._service.care.duplicates(look), number)
                 case looks.LibraryFacts():
                     return library_tab(self._service.care.library(look), number)
         except MocosearchError as error:
-            return render.message(str(look), str(error), number)
+            return message(str(look), str(error), number)
 
 
 def _answer(name: str, function: Callable[[object], str], shown: gr.Markdown) -> None:
@@ -155,4 +160,4 @@ def _words(text: object, count: int) -> list[str]:
 
 def _refused(text: object, number: str) -> str:
     _log.warning("Refused a question that no page asks: %.60r", text)
-    return render.message("", "The page asked for something that does not exist.", number)
+    return message("", "The page asked for something that does not exist.", number)
