@@ -161,7 +161,7 @@ STATUS = LibraryStatus(
     settings=IndexSettings(exclude=(EVIL,)),
     bytes_by_part={"vectors": 2_500_000, "catalog": 40_000},
 )
-CARD = EncoderCard("resnet18", True, 128, f"/photos/{EVIL}", 1000, 5000, "moco_v2_small", "2026-01-02T03:04:05")
+CARD = EncoderCard("resnet18", True, 128, f"/photos/{EVIL}", 1000, 5000, "moco_v2_small", "2026-01-02T03:04:05+00:00")
 FACTS = EncoderFacts(CARD, IMAGENET, "f" * 16)
 RUN = TrainingRun("/runs/1", 500, True, {"loss": ((0.0, 8.0), (1.0, 6.0), (2.0, 4.0))}, {"effective_rank": 99.7})
 
@@ -187,7 +187,7 @@ def test_the_library_tells_counts_drift_recall_memory_disk_and_encoder() -> None
         "resnet18, small stem",
         "moco_v2_small",
         "224 × 224 pixels",
-        "2026-01-02, 03:04:05",
+        "2026-01-02, 03:04:05 UTC",
         "Effective rank 99.7",
         "2 files skipped",
         "truncated 2 files",

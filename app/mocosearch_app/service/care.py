@@ -18,7 +18,7 @@ from mocosearch_index.paths import printable
 from mocosearch_index.records import Photo
 
 if TYPE_CHECKING:  # torch is loaded in the background: the first photos need not wait for it
-    from mocosearch.encoders.card import EncoderFacts
+    from mocosearch.encoders import EncoderFacts
 
 GROUPS = 30  # a page
 COPIES = 24  # shown of a group; the export has them all

@@ -8,12 +8,13 @@ from mocosearch.library import Library
 from mocosearch.library.own_encoder import FOLDER
 
 if TYPE_CHECKING:  # torch is loaded in the background: the first photos need not wait for it
-    from mocosearch.encoders.card import EncoderFacts
+    from mocosearch.encoders import EncoderFacts
 
 
 def encoder_facts(library: Library) -> "EncoderFacts | None":
     """Return the card and the preprocessing of the encoder; None when its copy is missing, damaged or another one."""
-    from mocosearch.encoders.card import EncoderFacts
+    # First the package, which waits while another thread loads it: its modules, which need each other, would not.
+    from mocosearch.encoders import EncoderFacts
     from mocosearch.encoders.sources import CARD_FILE
 
     with suppress(OSError, BadCheckpoint):

@@ -10,7 +10,7 @@ _EXPLAINED = {
     "loss": ("Loss", "lower is better"),
     "accuracy": ("Queries that find their key", "among all negatives"),
     "effective_rank": ("Effective rank", "directions in use; 1 is a collapse"),
-    "knn_accuracy": ("Probe", "photos whose neighbors vote for their class"),
+    "knn_accuracy": ("Probe", "neighbors that vote for a photo's class"),
 }
 _SHARES = ("accuracy", "knn_accuracy")
 

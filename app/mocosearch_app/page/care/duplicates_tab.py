@@ -7,7 +7,7 @@ from mocosearch.duplicates.find import Copy, DuplicateReport, Group
 from mocosearch.duplicates.threshold import Threshold
 from mocosearch_app.page.care.words import count, size
 from mocosearch_app.page.care.work import again, button, work
-from mocosearch_app.page.parts import picture, section
+from mocosearch_app.page.parts import picture, section, tool
 from mocosearch_app.service.care import COPIES, DuplicatesView
 from mocosearch_app.service.caretaker import Task
 from mocosearch_app.service.looks import Duplicates, Search
@@ -15,6 +15,7 @@ from mocosearch_app.service.tiles import Tile
 from mocosearch_index.records import Photo
 
 _TASKS: tuple[Task, ...] = ("find-copies", "find-identical")
+_DETAILS = tool("info", "Details", 'data-tool="detail"')
 _INTRODUCTION = (
     "<p>Photos that are the same, byte for byte, or nearly: resized, recompressed, slightly cropped, turned or "
     "mirrored. Nothing is ever deleted here: what goes is yours to decide.</p>"
@@ -25,7 +26,7 @@ def duplicates_tab(shown: DuplicatesView, number: str) -> str:
     """Show a page of groups; `number` of the question that it answers."""
     inner = (
         f'<div class="heading"><h1 tabindex="-1">Duplicates</h1>{_INTRODUCTION}</div>'
-        f'<div class="tools">{_tools(shown)}</div>{work(shown.work, _TASKS)}{_found(shown)}'
+        f'<div class="begin">{_tools(shown)}</div>{work(shown.work, _TASKS)}{_found(shown)}'
     )
     return section(str(shown.look), "Duplicates", f'<div class="care">{inner}</div>', number, again=again(shown.work))
 
@@ -54,11 +55,11 @@ def _found(shown: DuplicatesView) -> str:
 
 
 def _summary(report: DuplicateReport) -> str:
+    among = count(report.photos, "photo")
     if not report.groups:
-        return f"No copies among {count(report.photos, 'photo')}"
-    of = f"{count(len(report.groups), 'photo')} of {report.photos:,}"
+        return f"No copies among {among}"
     copies = f"{report.copies:,} {'copy' if report.copies == 1 else 'copies'}"
-    return f"{copies} of {of}; without them there were {size(report.bytes_to_gain)} more room"
+    return f"{copies} of {len(report.groups):,} among {among}: {size(report.bytes_to_gain)} can be freed"
 
 
 def _notes(report: DuplicateReport, *, near: bool) -> Iterator[str]:
@@ -109,10 +110,17 @@ def _member(photo: Photo, tiles: dict[int, Tile], role: str, kind: str) -> str:
     taken = f"<span>taken {escape(photo.taken_at.replace('T', ', '))}</span>" if photo.taken_at else ""
     folder = f'<span class="folder">{escape(tile.folder)}</span>' if tile.folder else ""
     return (
-        f'<li class="member {kind}"><a href="#{Search((tile.example,))}" title="{escape(tile.path)}">'
-        f'{picture(tile)}</a><span class="role">{role}</span><span class="name">{escape(tile.name)}</span>{folder}'
-        f"<span>{facts}</span>{taken}</li>"
+        f'<li class="member {kind}" data-id="{photo.id}">{_linked_picture(tile)}<span class="role">{role}</span>'
+        f'<span class="name">{escape(tile.name)}</span>{folder}<span>{facts}</span>{taken}</li>'
     )
+
+
+def _linked_picture(tile: Tile) -> str:
+    """Return the picture; while its file is there it leads to the photo's neighbors, and a button to its details."""
+    if tile.thumbnail is None:
+        return picture(tile)
+    link = f'<a href="#{Search((tile.example,))}" title="{escape(tile.path)}">{picture(tile)}</a>'
+    return f'<span class="tools">{_DETAILS}</span>{link}'
 
 
 def _how(copy: Copy) -> str:

@@ -18,7 +18,7 @@ from mocosearch_index.paths import printable
 from mocosearch_index.records import IndexSettings, Photo, SearchReport
 
 if TYPE_CHECKING:
-    from mocosearch.encoders.card import EncoderFacts
+    from mocosearch.encoders import EncoderFacts
 
 _TASKS: tuple[Task, ...] = ("rescan",)
 _LISTED = 100  # files named for each reason
@@ -47,7 +47,7 @@ def library_tab(shown: LibraryView, number: str) -> str:
         return section(str(shown.look), "Library", f'<div class="care">{inner}</div>', number, again=AGAIN)
     inner = (
         f'<div class="heading"><h1 tabindex="-1">Library</h1><p>{_path(status.root.absolute())}</p></div>'
-        f'<div class="tools">{button("rescan", "Rescan the folder", shown.work)}</div>{work(shown.work, _TASKS)}'
+        f'<div class="begin">{button("rescan", "Rescan the folder", shown.work)}</div>{work(shown.work, _TASKS)}'
         f'<div class="cards">{_photos(status)}{_search(status.search)}{_encoder(status, shown.encoder)}'
         f"{_disk(status)}{_settings(status.settings)}</div>{_training(shown.run)}{_skipped(status)}"
     )
@@ -101,7 +101,7 @@ def _card_rows(facts: "EncoderFacts") -> Rows:
     if card.steps is not None:
         yield "Steps", f"{card.steps:,}"
     if card.created:
-        yield "Created", escape(card.created.replace("T", ", "))
+        yield "Created", escape(card.created.replace("T", ", ").replace("+00:00", " UTC"))
     yield "Sees", f"{side} × {side} pixels"
 
 
