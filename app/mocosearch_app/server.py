@@ -5,6 +5,7 @@ import logging
 import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from types import FrameType
@@ -27,6 +28,9 @@ from mocosearch_index.errors import MocosearchError
 _AT_ONCE = 256  # connections with requests; to more, the server says that it is busy
 _DRAIN_SECONDS = 10  # how long a client may take to send or fetch what it began before the server was told to stop
 _CANCEL_SECONDS = 2  # later, what even then goes on is canceled, which uvicorn reports with a traceback
+_LOOK_SECONDS = 0.1  # between two looks whether somebody asked for something
+_QUIET_LOOKS = 20  # without anything new: the first photos are on the page
+_LOOKS = 200
 _TICKS = 10  # of uvicorn's, between two looks at the connections: a second
 _ENCRYPT = "Passwords and photos travel to and from %s unencrypted: docs/serving.md shows how a proxy changes that."
 _log = logging.getLogger(__name__)
@@ -74,7 +78,7 @@ def serve(
             ws="none",
         )
         server = _Server(config, lambda: on_ready(address.url(bound)))
-        warm_up = threading.Thread(target=_load_encoder, args=(service,), name="encoder")
+        warm_up = threading.Thread(target=_load_encoder, args=(service, server), name="encoder")
         warm_up.start()
         with closing(service):
             server.run(sockets=[listener])
@@ -91,8 +95,11 @@ def build_app(service: SearchService, address: Address, access: Access | None, c
     return Guard(api, functions, address, access, cookie)
 
 
-def _load_encoder(service: SearchService) -> None:
+def _load_encoder(service: SearchService, server: "_Server") -> None:
     """Load the encoder while the first photos are looked at. A damaged one stops nobody from browsing."""
+    server.wait_for_quiet()  # it takes seconds, which the first photos would have to wait
+    if server.should_exit:
+        return
     try:
         service.load_encoder()
     except MocosearchError as error:
@@ -112,6 +119,16 @@ class _Server(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self._on_ready()
+
+    def wait_for_quiet(self) -> None:
+        """Wait until what was asked first has been answered, but not for long; for another thread."""
+        asked = looks = 0
+        for _ in range(_LOOKS):
+            time.sleep(_LOOK_SECONDS)
+            before, asked = asked, self.server_state.total_requests
+            looks = looks + 1 if asked == before else 0
+            if self.should_exit or (asked and looks == _QUIET_LOOKS):
+                return
 
     async def on_tick(self, counter: int) -> bool:
         """Look after the connections from time to time."""
