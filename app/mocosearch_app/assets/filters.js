@@ -46,7 +46,7 @@ async function suggestFolders() {
   folders = document.getElementById("folders");
   const answer = await fetch("/api/folders");
   if (!answer.ok) return;
-  for (const { folder, photos } of (await answer.json()).folders) {
+  for (const { folder, photos } of await answer.json()) {
     folders.append(Object.assign(document.createElement("option"), { value: folder, label: `${photos} photos` }));
   }
 }

@@ -24,7 +24,7 @@ def _figure(shown: Detail) -> str:
         return '<figure><p class="gone">This photo is gone from the folder</p></figure>'
     return (
         f'<figure><img src="{shown.preview}" alt="{escape(tile.name)}" width="{tile.width}" height="{tile.height}" '
-        'draggable="false"></figure>'
+        f'style="background-image: url({tile.thumbnail})" draggable="false"></figure>'
     )
 
 
