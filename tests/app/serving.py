@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,11 +40,11 @@ class Serving:
         assert answer.status_code == 201, answer.text
         return f"like={answer.json()['example']}"
 
-    def look(self, look: object) -> str:
-        """Ask for a look as the page does, through Gradio's queue; return the HTML of the view."""
+    def look(self, look: object, function: int = 1) -> str:
+        """Ask for a look, or another of the page's functions, as the page does; return the HTML of the view."""
         with self.client() as client:
             asked = f"{look} 1" if isinstance(look, str) else look
-            event = {"data": [asked], "event_data": None, "fn_index": 1, "trigger_id": 2, "session_hash": "test"}
+            event = {"data": [asked], "event_data": None, "fn_index": function, "trigger_id": 2, "session_hash": "test"}
             joined = client.post("/gradio_api/queue/join", json=event)
             assert joined.status_code == 200, joined.text
             with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "test"}) as stream:
@@ -51,6 +52,21 @@ class Serving:
                     if '"process_completed"' in line:
                         return str(json.loads(line.removeprefix("data:"))["output"]["data"][0])
         raise AssertionError("the queue gave no answer")
+
+    def raw(self, request: bytes) -> bytes:
+        """Send bytes as they are and return what comes back until the server hangs up."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as connection:
+            connection.sendall(request)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    @contextmanager
+    def noted(self, lines: int = 1) -> Iterator[None]:
+        """See that what is done within is noted in so many lines of the log."""
+        before = len(self.log.read_text().splitlines())
+        yield
+        new = self.log.read_text().splitlines()[before:]
+        assert len(new) == lines, new
+        assert all(len(line) < 400 for line in new)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit status."""
@@ -74,3 +90,8 @@ def serving(root: Path, folder: Path, *arguments: str, environment: dict[str, st
     finally:
         process.terminate()  # not killed: it has a temporary folder to remove
         process.wait(60)
+
+
+def thumbnails(view: str) -> list[str]:
+    """The addresses of the thumbnails in a view."""
+    return re.findall(r'src="(/thumbnails/[^"]+)"', view)

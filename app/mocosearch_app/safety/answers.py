@@ -83,7 +83,7 @@ class Answer:
     def refused(self, reason: object) -> None:
         """Note in the log, in one line, why this request was refused."""
         where = printable(self._scope.get("raw_path") or self._scope["path"].encode())[:200]
-        _log.warning("Refused %s %s: %s", self._scope["method"], where, reason)
+        _log.warning("Refused %.10s %s: %s", self._scope["method"], where, reason)
         self._is_noted = True
 
 

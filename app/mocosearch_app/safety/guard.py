@@ -7,6 +7,7 @@ from starlette.datastructures import Headers, QueryParams
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mocosearch_app.api.routes import MAX_UPLOAD
 from mocosearch_app.safety import login
 from mocosearch_app.safety.access import Access
 from mocosearch_app.safety.answers import Answer
@@ -14,11 +15,10 @@ from mocosearch_app.safety.events import MAX_BYTES, Sessions, session_of
 from mocosearch_app.safety.limits import Room
 from mocosearch_app.safety.listening import Address
 from mocosearch_app.safety.refusal import Refused
-from mocosearch_app.safety.routes import EVENT, OPEN, RESULTS, SIGNING, UPLOADS, check_address
+from mocosearch_app.safety.routes import EVENT, OPEN, RESULTS, SIGNING, UPLOADS, check_address, check_size
 from mocosearch_app.safety.sender import came_encrypted, check_sender, client_of, is_from_elsewhere
 
 _UPLOAD_BYTES = 256 << 20  # of memory for uploads that are received, decoded and embedded
-_LARGEST_UPLOAD = 64 << 20  # what one without an announced length may come to (the application cuts it off)
 _UPLOADS_WAITING = 64
 _UPLOAD_PATIENCE = 30  # seconds
 # What a proxy claims is heeded here, at the door, if at all.
@@ -67,6 +67,7 @@ class Guard:
         path = scope["path"]
         check_sender(scope, self._address)
         check_address(scope)
+        check_size(scope)
         response = await self._at_the_door(scope, receive)
         if response is not None:
             await response(scope, receive, answer)
@@ -159,7 +160,7 @@ def _replay(body: bytes, receive: Receive) -> Receive:
 def _announced(scope: Scope) -> int:
     """How many bytes an upload takes: what it says, up to the limit, for beyond that it is refused unread."""
     announced = Headers(scope=scope).get("content-length", "")
-    return min(int(announced), _LARGEST_UPLOAD) if announced.isdecimal() else _LARGEST_UPLOAD
+    return min(int(announced), MAX_UPLOAD) if announced.isdecimal() else MAX_UPLOAD
 
 
 def _tidied(scope: Scope) -> Scope:

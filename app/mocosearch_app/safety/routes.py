@@ -18,6 +18,7 @@ SIGNING = frozenset({"/login", "/logout"})
 OPEN = frozenset({"/healthz", "/favicon.ico", "/manifest.json", "/page/icon.svg"})
 UPLOADS = frozenset({"/api/queries", "/api/search"})  # bodies are pictures
 
+_LARGEST_HEAD = 16 << 10  # bytes
 _READ = re.compile(
     r"/|/healthz|/openapi\.json|/favicon\.ico|/theme\.css|/manifest\.json|/page/[a-z_]+\.[a-z]+"
     r"|/(assets|static/js|static/img|static/fonts)/[\w@-]+(\.[\w@-]+)*"
@@ -26,6 +27,13 @@ _READ = re.compile(
     rf"|{RESULTS}|/gradio_api/app_id",
     re.ASCII,
 )
+
+
+def check_size(scope: Scope) -> None:
+    """Refuse a head that is larger than any browser sends, also where it came all at once."""
+    size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
+    if size + sum(len(name) + len(value) for name, value in scope["headers"]) > _LARGEST_HEAD:
+        raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
 
 
 def check_address(scope: Scope) -> None:
