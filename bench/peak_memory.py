@@ -18,7 +18,7 @@ class PeakMemory(threading.Thread):
         super().__init__(daemon=True)
         self._seconds = seconds
         self._end = threading.Event()
-        self.peak = self._before = _anonymous_bytes(os.getpid())
+        self.peak = self._before = anonymous_bytes(os.getpid())
         self.gained = 0
 
     def __enter__(self) -> Self:
@@ -28,7 +28,7 @@ class PeakMemory(threading.Thread):
     def __exit__(self, *_: object) -> None:
         self._end.set()
         self.join()
-        end = _anonymous_bytes(os.getpid())
+        end = anonymous_bytes(os.getpid())
         self.peak, self.gained = max(self.peak, end), end - self._before
 
     @property
@@ -37,15 +37,16 @@ class PeakMemory(threading.Thread):
 
     def run(self) -> None:
         while not self._end.wait(self._seconds):
-            self.peak = max(self.peak, _anonymous_bytes(os.getpid()))
+            self.peak = max(self.peak, anonymous_bytes(os.getpid()))
 
 
-def _anonymous_bytes(root: int) -> int:
+def anonymous_bytes(root: int) -> int:
+    """Return what the process `root` and all below it hold; 0 when it has ended."""
     total = 0
     with suppress(OSError, KeyError):  # it ended meanwhile
         status = Path(f"/proc/{root}/status").read_text()
         fields = dict(line.split(":\t", 1) for line in status.splitlines() if ":\t" in line)
         total = 1024 * int(fields["RssAnon"].split()[0])
         for children in Path(f"/proc/{root}/task").glob("*/children"):
-            total += sum(_anonymous_bytes(int(child)) for child in children.read_text().split())
+            total += sum(anonymous_bytes(int(child)) for child in children.read_text().split())
     return total
