@@ -61,12 +61,12 @@ def photo_routes(service: SearchService) -> APIRouter:
         headers = {"Content-Disposition": 'attachment; filename="duplicates.csv"'}
         return Response(service.care.duplicates_csv(), media_type="text/csv", headers=headers)
 
-    @router.get("/thumbnails/{name}.webp", response_class=Response, responses=_file(404, kinds=[_WEBP]))
+    @router.get("/thumbnails/{name}.webp", response_class=Response, responses=_file(404, 422, kinds=[_WEBP]))
     async def thumbnail_by_name(name: str) -> Response:
         """Give a small picture by the address that came with a photo; it never changes, and can be kept for ever."""
         return await small_picture(name, Kind.THUMBNAIL)
 
-    @router.get("/previews/{name}.webp", response_class=Response, responses=_file(404, kinds=[_WEBP]))
+    @router.get("/previews/{name}.webp", response_class=Response, responses=_file(404, 422, kinds=[_WEBP]))
     async def preview_by_name(name: str) -> Response:
         """Give a larger one, of at most 1600 pixels a side."""
         return await small_picture(name, Kind.PREVIEW)
