@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parent))  # serving.py is shared by the tests of this folder
+sys.path.insert(0, str(Path(__file__).parent))  # serving.py and browsing.py are shared by the tests of this folder
+from browsing import browser, open_page  # noqa: F401 - fixtures
 from serving import Serving, serving
 
 from mocosearch.encoders import EncoderCard, Preprocessing, load_encoder, save_encoder

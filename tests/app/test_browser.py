@@ -1,13 +1,12 @@
 """The page in Chromium: what a person does with it."""
 
-import os
-import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from browsing import OPTIONS, all_pictures_load, until
 from serving import Serving, serving
 
 if TYPE_CHECKING:
@@ -15,17 +14,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.browser
 
-FLAGS = [
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
-HOW_TO = "no Chromium to drive the page with: install it with `apt-get install chromium`"
 PHOTO = "#view .grid a"
 BRIGHTNESS = """[
     getComputedStyle(document.body).backgroundColor,
@@ -36,51 +24,6 @@ SHOWN = {
     "upload": "[data-look^='like=u']",
     "photo": "[data-look^='like=']:not([data-look^='like=u'])",
 }
-OPTIONS = {
-    "light": {"color_scheme": "light", "viewport": {"width": 1280, "height": 900}},
-    "dark": {"color_scheme": "dark", "viewport": {"width": 1280, "height": 900}},
-    "phone": {"color_scheme": "light", "viewport": {"width": 360, "height": 740}, "has_touch": True},
-    "dark phone": {"color_scheme": "dark", "viewport": {"width": 360, "height": 740}, "has_touch": True},
-}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator["Browser"]:
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
-        if os.environ.get("CI"):
-            pytest.fail(HOW_TO)
-        pytest.skip(HOW_TO)
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def open_page(browser: "Browser") -> Iterator[Callable[..., "Page"]]:
-    """Opens a page of its own; afterwards no page may have complained, or asked anything of another machine."""
-    complaints: list[str] = []
-    requests: list[str] = []
-    contexts = []
-
-    def open_page(address: str, kind: str = "light") -> "Page":
-        context = browser.new_context(**OPTIONS[kind])
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("request", lambda request: requests.append(request.url))
-        page.goto(address)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert complaints == []
-    assert [url for url in requests if not url.startswith(("http://127.0.0.1:", "data:", "blob:"))] == []
 
 
 def names(page: "Page") -> list[str]:
@@ -90,21 +33,6 @@ def names(page: "Page") -> list[str]:
 def wait_for(page: "Page", look: str) -> None:
     page.wait_for_selector(f"#shown{SHOWN[look]}")
     page.wait_for_selector("body:not(.busy)")
-
-
-def until(page: "Page", expression: str, value: object = None) -> None:
-    """Wait until `expression` is true. Playwright's own wait_for_function needs eval, which the page forbids."""
-    for _ in range(300):
-        if page.evaluate(expression, value):
-            return
-        page.wait_for_timeout(100)
-    raise AssertionError(f"never true: {expression}")
-
-
-def all_pictures_load(page: "Page") -> None:
-    """Wait until every picture of the page has arrived, those below the fold too."""
-    page.evaluate("for (const picture of document.images) picture.loading = 'eager'")
-    until(page, "[...document.images].every((picture) => picture.complete && picture.naturalWidth)")
 
 
 def test_load_upload_and_click_through_the_library(
