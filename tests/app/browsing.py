@@ -53,6 +53,7 @@ def open_page(browser: "Browser") -> Iterator[Callable[..., "Page"]]:
 
     def open_page(address: str, kind: str = "light") -> "Page":
         context = browser.new_context(**OPTIONS[kind])
+        context.set_default_timeout(60_000)  # milliseconds: torch may have to be loaded first
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)

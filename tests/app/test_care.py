@@ -14,7 +14,7 @@ import pytest
 
 from mocosearch.library import Library
 from mocosearch.user_folders import set_current_encoder
-from mocosearch_app.service.care import GROUPS, Care, DuplicatesView, LibraryView
+from mocosearch_app.service.care import GROUPS, Care, DuplicatesView, Holdings
 from mocosearch_app.service.caretaker import Running, Task
 from mocosearch_app.service.looks import Duplicates, LibraryFacts
 from mocosearch_app.service.search import SearchService
@@ -50,10 +50,10 @@ def identical_files_of(care: Care, look: Duplicates = Duplicates()) -> Duplicate
     return care.duplicates(look)
 
 
-def library_view(care: Care) -> LibraryView:
-    while (view := care.library(LibraryFacts())).status is None:
+def holdings(care: Care) -> Holdings:
+    while (known := care.library(LibraryFacts()).holdings) is None:
         pass
-    return view
+    return known
 
 
 def test_before_anybody_looked_there_are_no_groups_and_no_table(care: Care) -> None:
@@ -113,16 +113,13 @@ def test_the_table_names_exact_paths_that_no_spreadsheet_takes_for_a_formula(car
 
 def test_the_library_tells_what_it_holds_and_what_encoder_it_has(care: Care, library: Library) -> None:
     (library.root / "broken.jpg").write_bytes(b"no picture")
-    view = library_view(care)
-    assert view.status is not None
-    assert view.status.drift is not None
-    assert (view.status.counts["indexed"], view.status.drift.new) == (62, 1)
-    assert view.encoder is not None
-    assert (view.encoder.card.architecture, view.encoder.preprocessing.crop) == ("resnet18", 64)
+    known = holdings(care)
+    assert known.status.drift is not None
+    assert (known.status.counts["indexed"], known.status.drift.new) == (62, 1)
+    assert known.encoder is not None
+    assert (known.encoder.card.architecture, known.encoder.preprocessing.crop) == ("resnet18", 64)
     do(care, "rescan")
-    after = library_view(care).status
-    assert after is not None
-    assert [photo.path for photo in after.skipped] == [b"broken.jpg"]
+    assert [photo.path for photo in holdings(care).status.skipped] == [b"broken.jpg"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "another"])
@@ -133,7 +130,7 @@ def test_a_card_that_cannot_be_trusted_is_not_shown(care: Care, library: Library
     else:
         text = card.read_text()
         card.write_text(text[:-40] if damage == "cut" else text.replace(library.index.encoder.fingerprint, "0" * 16))
-    assert library_view(care).encoder is None
+    assert holdings(care).encoder is None
 
 
 @pytest.fixture
@@ -154,7 +151,7 @@ def run(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def test_the_curves_of_a_run_that_is_known_leave_out_the_queue_while_it_is_random(care: Care, run: Path) -> None:
-    known = library_view(care).run
+    known = holdings(care).run
     assert known is not None
     assert (known.folder, known.steps, known.in_epochs) == (str(run), 500, True)
     assert known.curves.keys() == {"loss", "accuracy", "effective_rank"}
@@ -168,4 +165,4 @@ def test_the_curves_of_a_run_that_is_known_leave_out_the_queue_while_it_is_rando
 def test_the_run_of_another_encoder_is_not_shown(care: Care, run: Path, library: Library) -> None:
     assert run_of("0" * 16) is None
     shutil.rmtree(run)
-    assert library_view(care).run is None
+    assert holdings(care).run is None

@@ -14,7 +14,7 @@ from mocosearch.library.status import Drift
 from mocosearch_app.page.care.duplicates_tab import duplicates_tab
 from mocosearch_app.page.care.library_tab import library_tab
 from mocosearch_app.page.care.words import size, time_left
-from mocosearch_app.service.care import COPIES, DuplicatesView, LibraryView, Work
+from mocosearch_app.service.care import COPIES, DuplicatesView, Holdings, LibraryView, Work
 from mocosearch_app.service.caretaker import Ended, Found, Running
 from mocosearch_app.service.looks import Duplicates, Example, LibraryFacts
 from mocosearch_app.service.tiles import Tile
@@ -172,7 +172,8 @@ def library(
     facts: EncoderFacts | None = FACTS,
     run: TrainingRun | None = RUN,
 ) -> str:
-    return library_tab(LibraryView(LibraryFacts(), work, status, facts, run), "4")
+    holdings = None if status is None else Holdings(status, facts, run)
+    return library_tab(LibraryView(LibraryFacts(), work, holdings), "4")
 
 
 def test_the_library_tells_counts_drift_recall_memory_disk_and_encoder() -> None:
@@ -180,9 +181,9 @@ def test_the_library_tells_counts_drift_recall_memory_disk_and_encoder() -> None
     for fact in (
         "Indexed 1,234",
         "3 new, 1 gone since it was indexed",
-        "98.7% (recall@10)",
+        "98.7% recall@10",
         "8 of 64 are visited",
-        "632 kB, 512 bytes a photo",
+        "632 kB 512 bytes a photo",
         "In all 2.5 MB",
         "resnet18, small stem",
         "moco_v2_small",
@@ -210,14 +211,14 @@ def test_what_is_not_known_is_left_out_or_said() -> None:
     )
     words = text(library(status=lost, facts=None, run=None))
     assert "cannot be looked at. There is no folder" in words
-    assert "all of them (recall@10)" in words
+    assert "all of them recall@10" in words
     assert "missing or damaged: run mocosearch verify" in words
     assert "How the encoder was trained" not in words
 
 
 def test_a_folder_that_takes_long_is_waited_for() -> None:
     html = library(status=None)
-    assert "Looking through the folder" in html
+    assert "Looking through the library" in html
     assert 'data-again="1000"' in html
 
 

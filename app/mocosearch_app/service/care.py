@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # torch is loaded in the background: the first photos need no
 
 GROUPS = 30  # a page
 COPIES = 24  # shown of a group; the export has them all
-_PATIENCE = 2.0  # seconds that a view waits for the walk through the folder
+_PATIENCE = 2.0  # seconds that a view waits for the look through the folder
 
 _TABS: dict[Task, looks.Duplicates | looks.LibraryFacts] = {
     "rescan": looks.LibraryFacts(),
@@ -47,14 +47,21 @@ class DuplicatesView:
 
 
 @dataclass(frozen=True, slots=True)
+class Holdings:
+    """What a library holds, and what is known of its encoder and of the run that trained it."""
+
+    status: LibraryStatus
+    encoder: "EncoderFacts | None"
+    run: TrainingRun | None
+
+
+@dataclass(frozen=True, slots=True)
 class LibraryView:
-    """What the library holds; `status` None while its folder is still being looked through."""
+    """The work and the holdings; None while the folder is still being looked through."""
 
     look: looks.LibraryFacts
     work: Work
-    status: LibraryStatus | None
-    encoder: "EncoderFacts | None"
-    run: TrainingRun | None
+    holdings: Holdings | None
 
 
 class Care:
@@ -65,12 +72,12 @@ class Care:
         self._library = library
         self._tile = tile
         self._caretaker = Caretaker(library)
-        self._status = _LatestStatus(library)
+        self._holdings = _LatestHoldings(library)
 
     def close(self) -> None:
         """Stop what is going on, keeping what a rescan has done, and wait for it."""
         self._caretaker.close()
-        self._status.close()
+        self._holdings.close()
 
     def act(self, action: str) -> looks.Duplicates | looks.LibraryFacts | None:
         """Begin a task by its name, or "stop" the one that goes on; return the tab that it is of, None for other words.
@@ -114,34 +121,30 @@ class Care:
 
     def library(self, look: looks.LibraryFacts) -> LibraryView:
         """Show what the library holds; DamagedIndex."""
-        work = self.work()  # first: when it has just ended, the status is of after it
-        self._library.index.refresh()
-        status = self._status.get(fresh=not isinstance(work, Running))
-        return LibraryView(
-            look, work, status, encoder_facts(self._library), run_of(self._library.index.encoder.fingerprint)
-        )
+        work = self.work()  # first: when it has just ended, the holdings are those of after it
+        return LibraryView(look, work, self._holdings.get(fresh=not isinstance(work, Running)))
 
 
-class _LatestStatus:
-    """The status of a library, whose folder may be large or far away: it is looked through in a thread."""
+class _LatestHoldings:
+    """The holdings of a library, looked up in a thread: its folder may be large or far away, torch not yet loaded."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        self._thread = ThreadPoolExecutor(1, "status")
+        self._thread = ThreadPoolExecutor(1, "holdings")
         self._lock = threading.Lock()
-        self._looking: Future[LibraryStatus] | None = None
-        self._last: LibraryStatus | None = None
+        self._looking: Future[Holdings] | None = None
+        self._last: Holdings | None = None
 
     def close(self) -> None:
         """Wait for the look that goes on."""
         self._thread.shutdown(cancel_futures=True)
 
-    def get(self, *, fresh: bool) -> LibraryStatus | None:
+    def get(self, *, fresh: bool) -> Holdings | None:
         """Look again, unless any will do and there is one; None when it takes long: ask again. DamagedIndex."""
         with self._lock:
             if self._last is not None and not fresh:
                 return self._last
-            looking = self._looking = self._looking or self._thread.submit(self._library.status)
+            looking = self._looking = self._looking or self._thread.submit(self._look)
         wait([looking], _PATIENCE)
         if not looking.done():
             return None
@@ -150,6 +153,11 @@ class _LatestStatus:
                 self._looking = None
         self._last = looking.result()
         return self._last
+
+    def _look(self) -> Holdings:
+        self._library.index.refresh()
+        encoder = self._library.index.encoder
+        return Holdings(self._library.status(), encoder_facts(self._library), run_of(encoder.fingerprint))
 
 
 def _forgotten(photo: Photo) -> Tile:

@@ -15,7 +15,7 @@ from mocosearch_app.service.care import LibraryView
 from mocosearch_app.service.caretaker import Task
 from mocosearch_app.service.training_run import TrainingRun
 from mocosearch_index.paths import printable
-from mocosearch_index.records import IndexSettings, Photo, SearchReport
+from mocosearch_index.records import Photo, SearchReport, SearchSettings
 
 if TYPE_CHECKING:
     from mocosearch.encoders import EncoderFacts
@@ -40,23 +40,27 @@ Rows = Iterable[tuple[str, str]]  # name and HTML
 
 def library_tab(shown: LibraryView, number: str) -> str:
     """Show the library; `number` of the question that this answers."""
-    status = shown.status
-    if status is None:
-        waiting = '<p class="soft">Looking through the folder of the photos …</p>'
+    known = shown.holdings
+    if known is None:
+        waiting = '<p class="soft">Looking through the library …</p>'
         inner = f'<div class="heading"><h1 tabindex="-1">Library</h1></div>{work(shown.work, _TASKS)}{waiting}'
         return section(str(shown.look), "Library", f'<div class="care">{inner}</div>', number, again=AGAIN)
+    status = known.status
     inner = (
         f'<div class="heading"><h1 tabindex="-1">Library</h1><p>{_path(status.root.absolute())}</p></div>'
         f'<div class="begin">{button("rescan", "Rescan the folder", shown.work)}</div>{work(shown.work, _TASKS)}'
-        f'<div class="cards">{_photos(status)}{_search(status.search)}{_encoder(status, shown.encoder)}'
-        f"{_disk(status)}{_settings(status.settings)}</div>{_training(shown.run)}{_skipped(status)}"
+        f'<div class="cards">{_photos(status)}{_search(status.search, status.settings.search)}'
+        f"{_encoder(status, known.encoder)}{_disk(status)}</div>{_training(known.run)}{_skipped(status)}"
     )
     return section(str(shown.look), "Library", f'<div class="care">{inner}</div>', number, again=again(shown.work))
 
 
 def _photos(status: LibraryStatus) -> str:
     rows = [(state.capitalize(), f"{number:,}") for state, number in status.counts.items()]
-    return _card("Photos", [*rows, ("Folder", escape(_drift(status)))])
+    rows.append(("Folder", escape(_drift(status))))
+    patterns = (("Taken in", status.settings.include), ("Left out", status.settings.exclude))
+    rows += [(name, ", ".join(map(_path, given))) for name, given in patterns if given]
+    return _card("Photos", rows)
 
 
 def _drift(status: LibraryStatus) -> str:
@@ -68,14 +72,17 @@ def _drift(status: LibraryStatus) -> str:
     return f"{words}; {drift.unreadable:,} folders or files cannot be looked at" if drift.unreadable else words
 
 
-def _search(report: SearchReport) -> str:
-    rows = [("Compares", _LEVELS[report.level])]
+def _search(report: SearchReport, chosen: SearchSettings) -> str:
+    why = "as chosen" if chosen.level else "by the number of photos"
+    rows = [("Compares", f"{_LEVELS[report.level]} <small>{why}</small>")]
     if report.cells is not None:
         rows.append(("Cells", f"{report.cells_visited or 0:,} of {report.cells:,} are visited"))
     recall = "all of them" if report.recall_at_10 is None else f"{report.recall_at_10:.1%}"
-    rows.append(("Of the 10 nearest, finds", f"{recall} <small>(recall@10)</small>"))
-    rows.append(("Vectors", f"{report.count:,} of {count(report.dim, 'number')}"))
-    rows.append(("Memory", f"{size(report.count * report.bytes_a_vector)}, {report.bytes_a_vector:,.0f} bytes a photo"))
+    rows.append(("Of the 10 nearest, finds", f"{recall} <small>recall@10 against exact search</small>"))
+    numbers = count(report.dim, "number") + (", whitened" if chosen.whiten else "")
+    rows.append(("Vectors", f"{report.count:,} of {numbers}"))
+    memory = f"{size(report.count * report.bytes_a_vector)} <small>{report.bytes_a_vector:,.0f} bytes a photo</small>"
+    rows.append(("Memory", memory))
     return _card("Search", rows)
 
 
@@ -109,21 +116,6 @@ def _disk(status: LibraryStatus) -> str:
     parts = sorted(status.bytes_by_part.items(), key=lambda part: -part[1])
     rows = [("In all", size(status.size_on_disk)), *((part.capitalize(), size(taken)) for part, taken in parts)]
     return _card("Index on the disk", [("Place", _path(status.folder.absolute())), *rows])
-
-
-def _settings(settings: IndexSettings) -> str:
-    search = settings.search
-    rows = [
-        ("Search", search.level or "by the number of photos"),
-        ("Numbers searched", f"{search.dim:,}" if search.dim else "all"),
-        ("Whitened", "yes" if search.whiten else "no"),
-        *((name, _patterns(given)) for name, given in (("Taken in", settings.include), ("Left out", settings.exclude))),
-    ]
-    return _card("Settings", rows)
-
-
-def _patterns(patterns: tuple[str, ...]) -> str:
-    return ", ".join(map(_path, patterns)) or "nothing beside the usual"
 
 
 def _training(run: TrainingRun | None) -> str:
