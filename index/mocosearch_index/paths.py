@@ -12,7 +12,8 @@ def printable(path: bytes) -> str:
     Undecodable bytes become `\\xNN`; control, bidirectional and other unprintable characters become `\\n`,
     `\\xNN`, `\\uNNNN` or `\\UNNNNNNNN`; a backslash is doubled.
     """
-    return "".join(map(_escaped, path.decode("utf-8", "surrogateescape")))
+    text = path.decode("utf-8", "surrogateescape")
+    return text if text.isprintable() and "\\" not in text else "".join(map(_escaped, text))
 
 
 def shown(path: Path) -> str:

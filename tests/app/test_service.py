@@ -174,6 +174,19 @@ def test_what_another_process_indexes_or_drops_shows_at_the_next_look(
         service.view(of(dropped))
 
 
+def test_a_search_finds_what_another_process_has_just_indexed(
+    service: SearchService, library: Library, own_library: Path
+) -> None:
+    tall = Example(id_of(library, "tall.png"))
+    service.find([tall], [], Filters(), 1)
+    shutil.copy(own_library / "tall.png", own_library / "twin.png")
+    with Library.open(own_library, writable=True) as writer:
+        writer.update()
+    found = service.find([tall], [], Filters(), 1)
+    assert paths(found.tiles) == ["twin.png"]
+    assert (found.tiles[0].file, found.tiles[0].taken_at) == (own_library / "twin.png", None)
+
+
 def test_an_empty_library_has_an_empty_wall(make_library: Callable[[Path], None], tmp_path: Path) -> None:
     make_library(tmp_path)
     with Library.open(tmp_path) as library:

@@ -1,6 +1,5 @@
 """Routes about the photos of the library: what is known of them, and what they look like."""
 
-import os
 from http import HTTPStatus
 from typing import Annotated, Any
 
@@ -14,7 +13,7 @@ from mocosearch_app.api.questions import LARGEST_ID
 from mocosearch_app.service.search import SearchService
 from mocosearch_app.service.thumbnails import Kind
 
-_AT_ONCE = min(8, os.cpu_count() or 2)  # pictures that are read or made
+_AT_ONCE = 16  # pictures that are read, or wait for a decoder
 _FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}  # another picture has another name
 _FOR_A_WHILE = {"Cache-Control": "private, max-age=3600"}  # the server forgets uploads
 _WEBP = "image/webp"

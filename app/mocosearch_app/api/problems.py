@@ -11,10 +11,11 @@ from fastapi.responses import JSONResponse
 from mocosearch.errors import BadCrop
 from mocosearch.images.decode import Undecodable
 from mocosearch_app.api.models import Problem
+from mocosearch_app.service.embedder import Busy
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_index.errors import MocosearchError
 
-_SECONDS = {"Retry-After": "5"}  # seconds
+_LATER = {"Retry-After": "5"}  # seconds
 _WHEN = {
     400: "The upload was cut off, or the request is not addressed to this server.",
     401: "A password or a token is set, and none, or a wrong one, came with the request.",
@@ -36,9 +37,7 @@ def answer_in_words(api: FastAPI) -> None:
 
     @api.exception_handler(MocosearchError)
     async def failed(_: Request, error: MocosearchError) -> JSONResponse:
-        status = _status(error)
-        headers = _SECONDS if status == HTTPStatus.SERVICE_UNAVAILABLE else None
-        return JSONResponse({"detail": _words(error)}, status, headers)
+        return JSONResponse({"detail": _words(error)}, _status(error), _LATER if isinstance(error, Busy) else None)
 
     @api.exception_handler(RequestValidationError)
     async def misunderstood(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -52,7 +51,7 @@ def _status(error: MocosearchError) -> HTTPStatus:
             return HTTPStatus.NOT_FOUND
         case Undecodable() | BadCrop():
             return HTTPStatus.UNPROCESSABLE_ENTITY
-        case _:  # also Busy
+        case _:
             return HTTPStatus.SERVICE_UNAVAILABLE
 
 

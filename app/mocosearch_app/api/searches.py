@@ -17,7 +17,7 @@ from mocosearch_app.service.looks import Example, Search
 from mocosearch_app.service.search import SearchService
 
 MAX_UPLOAD = 64 << 20  # bytes
-_PICTURES_AT_ONCE = 32  # threads that wait for decoders and network; all others wait for a thread
+_PICTURES_AT_ONCE = 32  # that wait for decoders and network, each in a thread; all others wait for a thread
 
 _BODY: dict[str, Any] = {
     "requestBody": {

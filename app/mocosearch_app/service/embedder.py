@@ -11,7 +11,7 @@ from mocosearch_index.errors import MocosearchError
 from mocosearch_index.records import Float32
 
 _MOST_LANES = 4  # on more cores each has several: who asks alone shall not wait for a single one
-_PATIENCE = 30.0  # seconds in line
+_PATIENCE = 30.0
 
 
 class Busy(MocosearchError):
@@ -24,8 +24,10 @@ class Embedder:
     As many pictures at once as threads would each use all cores, and wait for each other at every layer.
     """
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, patience: float = _PATIENCE) -> None:
+        """`patience`: seconds that a picture waits in line."""
         self._library = library
+        self._patience = patience
         self._starting = threading.Lock()
         self._open = ExitStack()
         self._lanes: ThreadPoolExecutor | None = None
@@ -48,7 +50,7 @@ class Embedder:
         """Return the vector (dim,) of a picture (RGB, any size). Raises Busy, and what `start` does."""
         embedding = self.start().submit(self._library.encoder.embed_image, picture)
         try:
-            return embedding.result(_PATIENCE)
+            return embedding.result(self._patience)
         except TimeoutError:
             embedding.cancel()
             raise Busy("Many pictures are being searched with: try again in a moment.") from None

@@ -95,6 +95,7 @@ class SearchService:
     def _hits(
         self, like: Sequence[Example | Picture], unlike: Sequence[Example], k: int, where: PhotoFilter
     ) -> tuple[list[Hit], float]:
+        self._shelf.contents()  # with the look at what other processes have committed
         began = time.perf_counter()
         wanted, unwanted = ([self._examples.for_library(each) for each in group] for group in (like, unlike))
         try:
