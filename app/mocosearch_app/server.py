@@ -89,7 +89,7 @@ def serve(
 
 def build_app(service: SearchService, address: Address, access: Access | None, cookie: str) -> ASGIApp:
     """Put page and routes together behind the guard."""
-    api, page = build_api(service), build_page(service)
+    api, page = build_api(service), build_page(service, closed=access is not None)
     mount_page(api, page)
     functions = {number: len(function.inputs) for number, function in page.fns.items()}
     return Guard(api, functions, address, access, cookie)

@@ -53,7 +53,8 @@ function watch(tries) {
 async function check(tries) {
   if (!Object.keys(waiting).length) return;
   try {
-    await fetch("/healthz", { cache: "no-store" });
+    const answered = await fetch("/page/page.js", { cache: "no-store" });
+    if (answered.status === 401) return location.reload(); // signed out: the form comes, and leads back to here
     if (tries < TRIES) return watch(tries + 1);
     complain("The answer takes very long: reload the page.");
   } catch {

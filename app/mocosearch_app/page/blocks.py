@@ -48,12 +48,12 @@ def _theme() -> gr.themes.Base:
     )
 
 
-def build_page(service: SearchService) -> gr.Blocks:
-    """Build the page of one library."""
+def build_page(service: SearchService, *, closed: bool) -> gr.Blocks:
+    """Build the page of one library; `closed`: behind a password."""
     answers = Answers(service)
     page = gr.Blocks(title=f"{service.library_name} · mocosearch", analytics_enabled=False, fill_width=True)
     with page:
-        _html(frame(service.library_name), "top")
+        _html(frame(service.library_name, closed=closed), "top")
         view, following, panel = _html("", "view"), _html("", "more"), _html("", "detail")
         page.load(answers.first, None, view, api_visibility="private", show_progress="hidden")
         _answer("look", answers.look, view)

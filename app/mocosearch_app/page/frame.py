@@ -21,9 +21,12 @@ _KEYS = (
 )
 
 
-def frame(library: str) -> str:
-    """Return all that stands above the view; `library` is the name of the library's folder."""
-    return _bar(library) + _filters() + _messages() + _panel() + _help()
+def frame(library: str, *, closed: bool = False) -> str:
+    """Return all that stands above the view; `library` is the name of the library's folder.
+
+    `closed`: people have signed in to see this, and may want to sign out.
+    """
+    return _bar(library) + _filters() + _messages() + _panel() + _help(closed)
 
 
 def _bar(library: str) -> str:
@@ -69,7 +72,8 @@ def _panel() -> str:
     return f'<dialog id="panel" aria-label="Photo"><div class="inside"></div>{turns}{close}</dialog>'
 
 
-def _help() -> str:
+def _help(closed: bool) -> str:
+    out = '<p>You are signed in. <a href="/login">Sign out</a></p>' if closed else ""
     rows = "".join(f"<dt><kbd>{key}</kbd></dt><dd>{does}</dd>" for key, does in _KEYS)
     return (
         '<dialog id="help" aria-labelledby="help-heading"><h2 id="help-heading">How to find photos</h2>'
@@ -78,5 +82,5 @@ def _help() -> str:
         "Add more pictures with + and say what it should not be with −.</p>"
         "<p>Scores are cosine similarities of what the encoder sees: 1 is the same picture, 0 has nothing in common. "
         "They rank the photos of one search; another encoder gives others.</p>"
-        f"<h3>Keys</h3><dl>{rows}</dl>{tool('cross', 'Close', 'data-close')}</dialog>"
+        f"<h3>Keys</h3><dl>{rows}</dl>{out}{tool('cross', 'Close', 'data-close')}</dialog>"
     )
