@@ -21,6 +21,7 @@ def quiet_gradio() -> None:
     os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     os.environ["GRADIO_TEMP_DIR"] = str(private_folder() / "gradio")
+    os.environ["MPLBACKEND"] = "agg"  # Gradio asks for it at every event; finding one takes the first half a second
     # Set by the person for another program, these would open doors here.
     for name in ("GRADIO_ALLOWED_PATHS", "GRADIO_LOCAL_DEV_MODE", "GRADIO_ROOT_PATH", "GRADIO_SHARE"):
         os.environ.pop(name, None)
