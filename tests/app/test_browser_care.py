@@ -1,0 +1,128 @@
+"""The tabs Duplicates and Library in Chromium: what a person does to look after a library."""
+
+import csv
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from browsing import OPTIONS, all_pictures_load, until
+from PIL import Image
+from serving import Serving, serving
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def kept(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of the tests of this file."""
+    return Path(shutil.copytree(indexed, tmp_path_factory.mktemp("kept") / "photos"))
+
+
+@pytest.fixture(scope="module")
+def kept_server(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
+    with serving(kept, tmp_path_factory.mktemp("kept server")) as running:
+        yield running
+        assert "Traceback" not in running.log.read_text()
+
+
+def press(page: "Page", button: str) -> str:
+    """Press a button of a tab, wait until the work is done, and return what the tab then says."""
+    page.click(button)
+    page.wait_for_selector("#shown .work, #shown .outcome, #shown .groups")
+    page.wait_for_selector("#shown:not(:has(.work))")
+    page.wait_for_selector("body:not(.busy)")
+    return page.inner_text("#shown")
+
+
+def test_a_rescan_shows_what_came_and_what_cannot_be_read_and_copies_are_found_and_exported(
+    kept: Path, kept_server: Serving, open_page: Callable[..., "Page"], tmp_path: Path
+) -> None:
+    shutil.copy(kept / "tall.png", kept / "again.png")
+    Image.open(kept / "wide & <b>bold<b>.png").resize((600, 100)).save(kept / "smaller.png")
+    (kept / "broken.jpg").write_text("no picture")
+    page = open_page(kept_server.address)
+    page.click("nav [data-tab=library]")
+    page.wait_for_selector("#shown[data-look=library] .cards")
+    assert "3 new since it was indexed" in page.inner_text("#shown")
+    after = press(page, "#rescan")
+    assert "The library is up to date: 1 new or changed, 1 copied, 1 could not be read." in after
+    assert "as it was indexed" in after
+    page.click("#shown summary")
+    assert "broken.jpg" in page.inner_text("#shown details")
+    press(page, "#rescan")
+    assert page.is_visible("#shown details li")  # it stays open
+
+    page.click("nav [data-tab=duplicates]")
+    page.wait_for_selector("#shown[data-look=duplicates]")
+    press(page, "#find-identical")
+    assert page.inner_text("#shown h2") == f"1 copy of 1 among 64 photos: {_bytes(kept / 'tall.png')} can be freed"
+    press(page, "#find-copies")
+    all_pictures_load(page)
+    members = [page.inner_text(f"#shown .group:has([alt='{name}'])") for name in ("again.png", "smaller.png")]
+    assert "Identical files" in members[0]
+    assert "Near copies" in members[1]
+    assert "Keep: most pixels" in members[1]
+    with page.expect_download() as download:
+        page.click("#shown a[download]")
+    download.value.save_as(tmp_path / "duplicates.csv")
+    with (tmp_path / "duplicates.csv").open(encoding="utf-8-sig", newline="") as table:
+        paths = {row["path"] for row in csv.DictReader(table)}
+    assert {str(kept / "again.png"), str(kept / "tall.png"), str(kept / "smaller.png")} <= paths
+
+    page.click("#shown .member a")
+    page.wait_for_selector("#shown[data-look^='like='] .grid")
+    page.go_back()
+    page.wait_for_selector("#shown[data-look=duplicates] .groups")
+
+
+def _bytes(path: Path) -> str:
+    return f"{path.stat().st_size / 1000:,.1f} kB"
+
+
+def test_work_goes_on_when_its_page_is_closed_and_every_page_sees_it_and_can_stop_it(
+    kept: Path, kept_server: Serving, open_page: Callable[..., "Page"]
+) -> None:
+    (kept / ".mocosearch" / "duplicates" / "calibration.json").unlink(missing_ok=True)  # so that it takes a while
+    first = open_page(f"{kept_server.address}/#duplicates")
+    first.click("#find-copies")
+    first.wait_for_selector("#shown .work")
+    first.close()
+    second = open_page(f"{kept_server.address}/#duplicates", "phone")
+    second.wait_for_selector("#shown .work")
+    assert second.is_disabled("#find-identical")
+    second.focus("#stop")
+    until(second, "document.querySelector('#shown .work span').textContent.includes('of')")
+    assert second.evaluate("document.activeElement.id") == "stop"  # though the view came anew
+    second.keyboard.press("Enter")
+    second.wait_for_selector("#shown:not(:has(.work))")
+    assert "Stopped" in second.inner_text("#shown") or second.query_selector("#shown .groups")
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_every_width_and_theme_is_legible_and_accessible(
+    kept_server: Serving, open_page: Callable[..., "Page"], kind: str
+) -> None:
+    from axe_playwright_python.sync_playwright import Axe
+
+    page = open_page(f"{kept_server.address}/#library", kind)
+    page.wait_for_selector("#shown[data-look=library] .cards")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert _serious(Axe().run(page).response) == []
+    page.click("nav [data-tab=duplicates]")
+    page.wait_for_selector("#shown[data-look=duplicates]")
+    press(page, "#find-identical")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert _serious(Axe().run(page).response) == []
+
+
+def _serious(found: dict[str, list[dict[str, object]]]) -> list[object]:
+    return [
+        (each["id"], [node["target"] for node in each["nodes"]])  # type: ignore[attr-defined]
+        for each in found["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
