@@ -278,6 +278,7 @@ def test_the_document_describes_every_route_with_its_errors_and_the_token(client
                 schema = next(iter(answer["content"].values()))["schema"]
                 assert status == "200" or schema == {"$ref": "#/components/schemas/Problem"}
     asked = document["paths"]["/api/search"]["post"]
+    assert asked["operationId"] == "search"
     assert {each["name"] for each in asked["parameters"]} >= {"k", "folder", "since", "until", "min_score", "crop"}
     assert "requestBody" in asked
     assert "://" not in client.get("/openapi.json").text

@@ -27,7 +27,14 @@ _TOKEN = HTTPBearer(
 
 def build_api(service: SearchService) -> FastAPI:
     """Build the routes of one library. FastAPI's pages that show the document would load scripts from elsewhere."""
-    api = FastAPI(title="mocosearch", version=__version__, description=_DESCRIPTION, docs_url=None, redoc_url=None)
+    api = FastAPI(
+        title="mocosearch",
+        version=__version__,
+        description=_DESCRIPTION,
+        docs_url=None,
+        redoc_url=None,
+        generate_unique_id_function=lambda route: route.name,  # what a client made of the document calls its methods
+    )
     answer_in_words(api)
 
     @api.get("/healthz")
