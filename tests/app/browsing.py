@@ -82,3 +82,14 @@ def all_pictures_load(page: "Page") -> None:
     """Wait until every picture of the page has arrived, those below the fold too."""
     page.evaluate("for (const picture of document.images) picture.loading = 'eager'")
     until(page, "[...document.images].every((picture) => picture.complete && picture.naturalWidth)")
+
+
+def serious_faults(page: "Page") -> list[tuple[str, list[str]]]:
+    """Return what axe-core finds that keeps those out who see or hear a page differently: the rule and its places."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    return [
+        (fault["id"], [node["html"][:150] for node in fault["nodes"]])
+        for fault in Axe().run(page).response["violations"]
+        if fault["impact"] in ("serious", "critical")
+    ]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import OPTIONS, all_pictures_load, until
+from browsing import OPTIONS, all_pictures_load, serious_faults, until
 from PIL import Image
 from serving import Serving, serving
 
@@ -107,22 +107,12 @@ def test_work_goes_on_when_its_page_is_closed_and_every_page_sees_it_and_can_sto
 def test_every_width_and_theme_is_legible_and_accessible(
     kept_server: Serving, open_page: Callable[..., "Page"], kind: str
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     page = open_page(f"{kept_server.address}/#library", kind)
     page.wait_for_selector("#shown[data-look=library] .cards")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert _serious(Axe().run(page).response) == []
+    assert serious_faults(page) == []
     page.click("nav [data-tab=duplicates]")
     page.wait_for_selector("#shown[data-look=duplicates]")
     press(page, "#find-identical")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert _serious(Axe().run(page).response) == []
-
-
-def _serious(found: dict[str, list[dict[str, object]]]) -> list[object]:
-    return [
-        (each["id"], [node["target"] for node in each["nodes"]])  # type: ignore[attr-defined]
-        for each in found["violations"]
-        if each["impact"] in ("serious", "critical")
-    ]
+    assert serious_faults(page) == []

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import all_pictures_load, until
+from browsing import all_pictures_load, serious_faults, until
 from serving import Serving
 
 if TYPE_CHECKING:
@@ -163,16 +163,12 @@ def test_a_phone_shows_a_photo_and_its_neighbors_by_touch(server: Serving, open_
 def test_no_view_has_a_serious_fault_for_those_who_see_or_hear_it_differently(
     server: Serving, open_page: OpenPage, kind: str
 ) -> None:
-    from axe_playwright_python.sync_playwright import Axe
-
     page = open_page(server.address, kind)
     faults = []
 
     def check(view: str) -> None:
         page.mouse.move(0, 0)
-        for fault in Axe().run(page).response["violations"]:
-            if fault["impact"] in ("serious", "critical"):
-                faults.append((view, fault["id"], [node["html"][:150] for node in fault["nodes"]]))
+        faults.extend((view, fault) for fault in serious_faults(page))
 
     wait_for(page, "[data-look^='wall=']")
     page.click("#ask-filters")
