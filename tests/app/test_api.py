@@ -15,6 +15,8 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 import httpx
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from PIL import Image
 from serving import ENVIRONMENT, Serving, serving
 
@@ -232,6 +234,19 @@ def test_a_folder_that_the_library_does_not_have_is_told(client: httpx.Client, t
     answer = client.get(f"/api/photos/{tall}/similar", params={"folder": folder})
     assert answer.status_code == 404
     assert "no folder" in answer.json()["detail"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    params=st.dictionaries(
+        st.sampled_from(["k", "folder", "since", "until", "min_score", "like", "unlike", "crop", "other"]),
+        st.text(max_size=30) | st.integers().map(str) | st.floats().map(str) | st.sampled_from(["", "River", "2024"]),
+    )
+)
+def test_any_parameters_are_answered_or_told_to_be_wrong(server: Serving, params: dict[str, str]) -> None:
+    answer = httpx.get(f"{server.address}/api/photos/1/similar", params=params, timeout=60, trust_env=False)
+    assert answer.status_code in (200, 404, 422)
+    assert set(answer.json()) in ({"photos", "milliseconds"}, {"detail"})
 
 
 # ---- many, and at once
