@@ -47,12 +47,13 @@ def command(
     a token: docs/serving.md tells more. Ctrl-C stops it.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # until the server handles it
-    from mocosearch.find_library import library_in_use
-    from mocosearch.library import Library
     from mocosearch_index.paths import is_reachable, shown
 
     if folder is None and password is not None and is_reachable(Path(password)):
         raise click.UsageError("--password took the folder for its value: name DIR first, --password last.")
+    from mocosearch.find_library import library_in_use
+    from mocosearch.library import Library
+
     index, why = library_in_use(folder)
     with Library.open(index) as library:
         photos = library.index.counts().get("indexed", 0)

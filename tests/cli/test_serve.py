@@ -39,10 +39,12 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def start(environment: dict[str, str], *arguments: str, cwd: Path | None = None) -> "subprocess.Popen[str]":
+def start(
+    environment: dict[str, str], *arguments: str, cwd: Path | None = None, stdin: int | None = None
+) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "mocosearch", "serve", *arguments]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd
+        command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, cwd=cwd
     )
 
 
@@ -121,3 +123,37 @@ def test_a_port_that_is_none_is_a_usage_error(port: str, environment: dict[str, 
         text=True,
     )
     assert done.returncode == 2
+
+
+def test_other_machines_are_let_in_with_a_password_only(root: Path, environment: dict[str, str]) -> None:
+    process = start(environment, str(root), "--host", "0.0.0.0")
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 1
+    last = words.splitlines()[-1]
+    assert "--password" in last
+    assert "--insecure" in last
+
+
+def test_the_password_is_asked_for_and_not_shown(root: Path, environment: dict[str, str]) -> None:
+    process = start(environment, str(root), "--host", "0.0.0.0", "--password", stdin=subprocess.PIPE)
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write("correct horse\n")
+    process.stdin.flush()
+    address = process.stdout.readline().removeprefix("Password: ").strip()
+    port = address.rpartition(":")[2]
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
+        assert client.get("/healthz").status_code == 200
+        assert client.get("/api/folders").status_code == 401
+        assert client.get("/api/folders", headers={"Authorization": "Bearer correct horse"}).status_code == 200
+    process.terminate()
+    _, words = process.communicate(timeout=60)
+    assert "unencrypted" in words
+    assert "correct horse" not in words
+
+
+def test_a_folder_behind_password_is_not_taken_for_one(root: Path, environment: dict[str, str]) -> None:
+    process = start(environment, "--password", str(root))
+    _, words = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert "DIR first" in words
