@@ -211,13 +211,21 @@ class Library:
         or the encoder sees nothing in them. Photos of the library that are given by id are themselves left out, and
         load no torch. UnknownPhoto, NoEncoder, EncoderMismatch; ValueError without an example.
         """
+        return self.hits(self.nearest(like, unlike, k, where))
+
+    def nearest(
+        self, like: Sequence[Example], unlike: Sequence[Example] = (), k: int = 10, where: PhotoFilter = _ALL
+    ) -> list[tuple[int, float]]:
+        """Return what `search` does as ids and scores, for who shows only some: reading photos takes longer."""
         vector = direction([self._vector(example) for example in like], [self._vector(example) for example in unlike])
         if vector is None:
             return []
         own = (int(example) for example in (*like, *unlike) if isinstance(example, PhotoId))
-        found = self.index.search(vector[None], k, replace(where, exclude=where.exclude.union(own)))[0]
+        return self.index.search(vector[None], k, replace(where, exclude=where.exclude.union(own)))[0]
+
+    def hits(self, found: Sequence[tuple[int, float]]) -> list[Hit]:
+        """Return the photos of ids and scores that were found; without those that the library has forgotten since."""
         photos = self.index.photos_of([photo_id for photo_id, _ in found])
-        # One that is not there was forgotten by a compaction that the index has not looked at yet.
         return [Hit(photos[photo_id], score) for photo_id, score in found if photo_id in photos]
 
     def example(self, source: str | Path | bytes, crop: Crop | None = None) -> Example:

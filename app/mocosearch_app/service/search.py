@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable
-from mocosearch.library import Hit, Library
+from mocosearch.library import Library
 from mocosearch.library.recognize import path_of
 from mocosearch_app.service.care import Care
 from mocosearch_app.service.examples import NOT_THERE, Examples, Picture
@@ -78,39 +78,39 @@ class SearchService:
 
     def _search(self, look: Search, start: int) -> View:
         like, unlike = (tuple(map(self._example_tile, examples)) for examples in (look.like, look.unlike))
-        hits, milliseconds = self._hits(look.like, look.unlike, MOST, self._shelf.filter(look.filters))
+        found, milliseconds = self._nearest(look.like, look.unlike, MOST, self._shelf.filter(look.filters))
         end = start + PAGE
-        tiles = tuple(self._tile(hit.photo, hit.score) for hit in hits[start:end])
-        next_start = end if end < len(hits) else None
-        return View(look, self.root, self._count(), len(hits), tiles, start, next_start, like, unlike, milliseconds)
+        tiles = self._tiles(found[start:end])
+        next_start = end if end < len(found) else None
+        return View(look, self.root, self._count(), len(found), tiles, start, next_start, like, unlike, milliseconds)
 
     def find(self, like: Sequence[Example | Picture], unlike: Sequence[Example], filters: Filters, k: int) -> Found:
         """Find the `k` photos that pass the filters and are most like some examples and unlike others.
 
         Raises what `view` does; Undecodable also for a picture that cannot be read, Busy.
         """
-        hits, milliseconds = self._hits(like, unlike, k, self._shelf.filter(filters))
-        return Found(tuple(self._tile(hit.photo, hit.score) for hit in hits), milliseconds)
+        found, milliseconds = self._nearest(like, unlike, k, self._shelf.filter(filters))
+        return Found(self._tiles(found), milliseconds)
 
-    def _hits(
+    def _nearest(
         self, like: Sequence[Example | Picture], unlike: Sequence[Example], k: int, where: PhotoFilter
-    ) -> tuple[list[Hit], float]:
+    ) -> tuple[list[tuple[int, float]], float]:
         self._shelf.contents()  # with the look at what other processes have committed
         began = time.perf_counter()
         wanted, unwanted = ([self._examples.for_library(each) for each in group] for group in (like, unlike))
         try:
-            hits = self._library.search(wanted, unwanted, k, where)
+            found = self._library.nearest(wanted, unwanted, k, where)
         except UnknownPhoto as error:  # forgotten between two looks
             raise NothingToShow(NOT_THERE) from error
-        return hits, (time.perf_counter() - began) * 1000
+        return found, (time.perf_counter() - began) * 1000
 
     def detail(self, photo_id: int, look: Wall | Search | None = None) -> Detail:
         """Tell all that is known of a photo, with its score by `look` if that is a search; NothingToShow."""
         photo = self._examples.photo(photo_id)
         score = None
         if isinstance(look, Search):
-            hits, _ = self._hits(look.like, look.unlike, 1, PhotoFilter(ids=frozenset({photo_id})))
-            score = hits[0].score if hits else None
+            found, _ = self._nearest(look.like, look.unlike, 1, PhotoFilter(ids=frozenset({photo_id})))
+            score = found[0][1] if found else None
         tile = self._tile(photo, score)
         path = f"{self.root.rstrip('/')}/{tile.path}"
         if tile.thumbnail is None:
@@ -180,6 +180,9 @@ class SearchService:
             return Tile("Your picture", "", upload.width, upload.height, f"/uploads/{example.of}.webp", example)
         tile = self._tile(self._examples.photo(example.of))
         return Tile(tile.name, tile.folder, tile.width, tile.height, tile.thumbnail, example)
+
+    def _tiles(self, found: Sequence[tuple[int, float]]) -> tuple[Tile, ...]:
+        return tuple(self._tile(hit.photo, hit.score) for hit in self._library.hits(found))
 
     def _tile(self, photo: Photo, score: float | None = None) -> Tile:
         folder, _, name = printable(photo.path).rpartition("/")
