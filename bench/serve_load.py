@@ -191,6 +191,7 @@ def measure(server: Server, todo: list[Work], clients: list[int], seconds: float
     """Yield the table's rows."""
     for work in todo:
         load(server, work, max(clients), min(seconds, 5))  # so that everything is loaded and every process started
+    for work in todo:
         alone = load(server, work, 1, seconds)
         for number in clients:
             done = alone if number == 1 else load(server, work, number, seconds)
