@@ -11,6 +11,8 @@ from PIL import Image
 
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
+from mocosearch.library.queries import Crop
+from mocosearch_app.service.examples import Picture
 from mocosearch_app.service.looks import Example, Filters, Search, Wall
 from mocosearch_app.service.search import PAGE, SearchService
 from mocosearch_app.service.thumbnails import Kind, Thumbnails
@@ -281,6 +283,18 @@ def test_a_part_of_an_upload_and_the_same_part_of_a_photo_find_the_same(
     of_photo = service.view(Search((Example(id_of(library, "tall.png"), box),)))
     assert paths(of_upload.tiles) == paths(of_photo.tiles)
     assert paths(of_photo.tiles) != paths(service.view(of(id_of(library, "tall.png"))).tiles)
+
+
+def test_a_part_is_seen_as_well_when_no_more_of_the_picture_is_decoded_than_it_needs(
+    service: SearchService, own_library: Path
+) -> None:
+    photo = io.BytesIO()
+    Image.open(next(own_library.glob("Residential/*.jpg"))).resize((1920, 1280)).save(photo, "JPEG")
+    token = token_of(service.add_upload(photo.getvalue()))
+    sparing = service.find([Example(token, (250, 125, 500, 250))], [], Filters(), 62).tiles
+    whole = service.find([Picture(photo.getvalue(), Crop.parse("25%,12.5%,50%,25%"))], [], Filters(), 62).tiles
+    scores = {tile.example: tile.score for tile in whole}
+    assert [tile.score for tile in sparing] == [pytest.approx(scores[tile.example], abs=0.02) for tile in sparing]
 
 
 def test_a_detail_tells_path_size_and_the_score_of_the_search(
