@@ -1,4 +1,7 @@
-"""The tab Duplicates: groups of copies side by side, the photo worth keeping first, and why it is."""
+"""The tab Duplicates: groups of copies side by side, the photo worth keeping first, and why it is.
+
+What can have the focus has an id, by which it gets it back when the view comes anew (assets/views.js).
+"""
 
 from collections.abc import Iterator
 from html import escape
@@ -15,7 +18,6 @@ from mocosearch_app.service.tiles import Tile
 from mocosearch_index.records import Photo
 
 _TASKS: tuple[Task, ...] = ("find-copies", "find-identical")
-_DETAILS = tool("info", "Details", 'data-tool="detail"')
 _INTRODUCTION = (
     "<p>Photos that are the same, byte for byte, or nearly: resized, recompressed, slightly cropped, turned or "
     "mirrored. Nothing is ever deleted here: what goes is yours to decide.</p>"
@@ -33,7 +35,7 @@ def duplicates_tab(shown: DuplicatesView, number: str) -> str:
 
 def _tools(shown: DuplicatesView) -> str:
     looked = shown.found is not None
-    export = '<a class="action quiet" href="/api/duplicates.csv" download>Export as CSV</a>'
+    export = '<a class="action quiet" id="export" href="/api/duplicates.csv" download>Export as CSV</a>'
     return (
         button("find-copies", "Look again for copies" if looked else "Look for copies", shown.work, quiet=looked)
         + button("find-identical", "Identical files only", shown.work, quiet=True)
@@ -119,8 +121,10 @@ def _linked_picture(tile: Tile) -> str:
     """Return the picture; while its file is there it leads to the photo's neighbors, and a button to its details."""
     if tile.thumbnail is None:
         return picture(tile)
-    link = f'<a href="#{Search((tile.example,))}" title="{escape(tile.path)}">{picture(tile)}</a>'
-    return f'<span class="tools">{_DETAILS}</span>{link}'
+    photo = tile.example.of
+    details = tool("info", "Details", f'data-tool="detail" id="details-{photo}"')
+    link = f'<a href="#{Search((tile.example,))}" title="{escape(tile.path)}" id="photo-{photo}">{picture(tile)}</a>'
+    return f'<span class="tools">{details}</span>{link}'
 
 
 def _how(copy: Copy) -> str:
@@ -133,6 +137,10 @@ def _pager(shown: DuplicatesView) -> str:
     if shown.pages == 1:
         return ""
     page = shown.look.page
-    before = f'<a class="action quiet" rel="prev" href="#{Duplicates(page - 1)}">Previous</a>' if page > 1 else ""
-    after = f'<a class="action quiet" rel="next" href="#{Duplicates(page + 1)}">Next</a>' if page < shown.pages else ""
+    before = _turn(page - 1, "prev", "Previous") if page > 1 else ""
+    after = _turn(page + 1, "next", "Next") if page < shown.pages else ""
     return f'<nav class="pager" aria-label="Pages">{before}<span>Page {page:,} of {shown.pages:,}</span>{after}</nav>'
+
+
+def _turn(page: int, rel: str, label: str) -> str:
+    return f'<a class="action quiet" id="page-{rel}" rel="{rel}" href="#{Duplicates(page)}">{label}</a>'

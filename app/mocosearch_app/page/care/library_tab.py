@@ -147,8 +147,9 @@ def _reason(reason: str, photos: list[Photo]) -> str:
     files = "".join(_file(photo) for photo in photos[:_LISTED])
     hidden = len(photos) - _LISTED
     more = f'<li class="soft">and {hidden:,} more: mocosearch status --json lists all</li>' if hidden > 0 else ""
+    name = escape(reason)
     return (
-        f'<details id="skipped-{escape(reason)}"><summary>{escape(reason)}<span>{count(len(photos), "file")}</span>'
+        f'<details id="skipped-{name}"><summary id="why-{name}">{name}<span>{count(len(photos), "file")}</span>'
         f"</summary><ul>{files}{more}</ul></details>"
     )
 
