@@ -47,9 +47,10 @@ def open_search(page: "Page", place: int = 1) -> str:
 def press_tool(page: "Page", place: int, tool: str) -> str:
     """Press a tool of the tile at a place and return the photo's id."""
     tile = page.locator(f"{TILE}:nth-child({place})")
+    photo = str(tile.get_attribute("data-id"))
     tile.hover()
     tile.locator(f"[data-tool={tool}]").click()
-    return str(tile.get_attribute("data-id"))
+    return photo
 
 
 def test_more_and_less_like_this_become_chips_that_can_be_taken_away(server: Serving, open_page: OpenPage) -> None:

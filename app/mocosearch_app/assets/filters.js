@@ -52,6 +52,7 @@ async function suggestFolders() {
 }
 
 function apply() {
+  if (!form().checkValidity()) return; // a year that is still being typed
   const chosen = Object.fromEntries(new FormData(form()));
   const min = Number(chosen.min);
   const isSearch = parse(look()).like.length > 0;

@@ -40,6 +40,7 @@ async function follow() {
   const answer = await ask("photo", `${id} ${wanted()}`);
   if (id !== shown) return;
   inside().replaceChildren(answer.cloneNode(true)); // Gradio keeps its own
+  dialog().setAttribute("aria-label", inside().querySelector("h2")?.textContent ?? "Photo");
   offerTurns();
 }
 

@@ -24,7 +24,7 @@ export function onView(listener) {
 export function go(address) {
   complain("");
   const next = canonical(address) || wall || surprise("");
-  if (next === wanted() && next === asked) return;
+  if (next === wanted() && next === asked) return scrollTo({ top: 0 });
   follows = true;
   if (next === wanted() && !opened()) return show(next);
   location.hash = next; // and that shows it
@@ -102,6 +102,7 @@ export async function start() {
   const next = wanted();
   if (next && next !== asked) {
     current = section;
+    wall = asked;
     follows = true;
     return show(next);
   }

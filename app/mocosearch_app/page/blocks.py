@@ -160,4 +160,4 @@ def _words(text: object, count: int) -> list[str]:
 
 def _refused(text: object, number: str) -> str:
     _log.warning("Refused a question that no page asks: %.60r", text)
-    return message("", "The page asked for something that does not exist.", number)
+    return message("", "There is nothing at this address: a part of the link may be missing.", number)

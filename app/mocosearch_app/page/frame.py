@@ -10,6 +10,7 @@ _MARK = (
     '<circle cx="20" cy="20" r="7"/><path d="m25.5 25.5 4.5 4.5"/></svg>'
 )
 _TABS = (("photos", "Photos", ""), ("duplicates", "Duplicates", "duplicates"), ("library", "Library", "library"))
+_DATE = 'type="date" min="1826-01-01" max="2999-12-31"'  # the oldest photograph that is left
 _KEYS = (
     ("← → ↑ ↓", "from photo to photo; in the panel to the one before and after"),
     ("Enter", "search with the photo"),
@@ -52,7 +53,7 @@ def _filters() -> str:
         '<form id="filters" aria-label="Filters" hidden>'
         '<label>Folder <input name="folder" list="folders" placeholder="any" autocomplete="off" spellcheck="false">'
         '</label><datalist id="folders"></datalist>'
-        '<label>From <input name="from" type="date"></label><label>To <input name="to" type="date"></label>'
+        f'<label>From <input name="from" {_DATE}></label><label>To <input name="to" {_DATE}></label>'
         '<label class="score">Score at least <input name="min" type="range" min="0" max="1" step="0.01" value="0">'
         "<output>any</output></label>"
         '<button type="button" class="action quiet clear-filters">Clear</button></form>'
