@@ -66,7 +66,10 @@ function place(section, focused, back) {
   const isFirst = current === null;
   current = section;
   busy(false);
-  if (look) history.replaceState(history.state, "", withOpen(look, opened())); // in the server's spelling
+  if (look) {
+    history.replaceState(history.state, "", withOpen(look, opened())); // in the server's spelling
+    asked = wanted(); // a button leads to its tab, a page beyond the last one to that
+  }
   if (look.startsWith("wall=")) wall = look;
   document.title = `${title} · mocosearch`;
   for (const listener of listeners) listener(section);
