@@ -32,10 +32,10 @@ def kept_server(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 def press(page: "Page", button: str) -> str:
     """Press a button of a tab, wait until the work is done, and return what the tab then says."""
+    before = page.get_attribute("#shown", "data-ask")
     page.click(button)
-    page.wait_for_selector("#shown .work, #shown .outcome, #shown .groups")
+    page.wait_for_selector(f"#shown:not([data-ask='{before}'])")
     page.wait_for_selector("#shown:not(:has(.work))")
-    page.wait_for_selector("body:not(.busy)")
     return page.inner_text("#shown")
 
 
