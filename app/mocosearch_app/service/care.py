@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # torch is loaded in the background: the first photos need no
 
 GROUPS = 30  # a page
 COPIES = 24  # shown of a group; the export has them all
-_PATIENCE = 2.0  # seconds that a view waits for the look through the folder
+_PATIENCE = 0.5  # seconds that a view waits for a look through the library; then the page asks again
 
 _TABS: dict[Task, looks.Duplicates | looks.LibraryFacts] = {
     "rescan": looks.LibraryFacts(),
@@ -133,6 +133,7 @@ class _LatestHoldings:
         self._thread = ThreadPoolExecutor(1, "holdings")
         self._lock = threading.Lock()
         self._looking: Future[Holdings] | None = None
+        self._began_at = 0  # change of the index
         self._last: Holdings | None = None
 
     def close(self) -> None:
@@ -141,10 +142,14 @@ class _LatestHoldings:
 
     def get(self, *, fresh: bool) -> Holdings | None:
         """Look again, unless any will do and there is one; None when it takes long: ask again. DamagedIndex."""
+        self._library.index.refresh()
+        change = self._library.index.change
         with self._lock:
             if self._last is not None and not fresh:
                 return self._last
-            looking = self._looking = self._looking or self._thread.submit(self._look)
+            if self._looking is None or (fresh and self._began_at != change):  # one that began before shows what was
+                self._looking, self._began_at = self._thread.submit(self._look), change
+            looking = self._looking
         wait([looking], _PATIENCE)
         if not looking.done():
             return None
@@ -155,7 +160,6 @@ class _LatestHoldings:
         return self._last
 
     def _look(self) -> Holdings:
-        self._library.index.refresh()
         encoder = self._library.index.encoder
         return Holdings(self._library.status(), encoder_facts(self._library), run_of(encoder.fingerprint))
 
