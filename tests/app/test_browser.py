@@ -178,24 +178,31 @@ def test_what_is_no_picture_is_told_in_the_page(server: Serving, browser: "Brows
     page.close()
 
 
-def test_a_server_that_is_gone_is_told_and_the_search_goes_on_when_it_is_back(
-    indexed: Path, tmp_path: Path, browser: "Browser"
+def test_a_server_or_a_photo_that_is_gone_is_told_and_the_search_goes_on_when_it_is_back(
+    own_library: Path, tmp_path: Path, browser: "Browser"
 ) -> None:
     page = browser.new_page()
     with socket.create_server(("127.0.0.1", 0)) as free:  # not one that `serve` would take by itself for another test
         port = free.getsockname()[1]
-    with serving(indexed, tmp_path, "--port", str(port)) as server:
+    with serving(own_library, tmp_path, "--port", str(port)) as server:
         page.goto(server.address)
         wait_for(page, "wall")
+        gone = page.get_attribute("#view .grid > li:last-child", "data-id")
+        path = str(page.get_attribute("#view .grid > li:last-child a", "title"))
         assert server.stop() == 0
-        page.set_input_files("#picture", indexed / "tall.png")
+        page.set_input_files("#picture", own_library / "tall.png")
         page.wait_for_selector("#notice:not([hidden])")
         assert "mocosearch serve" in page.inner_text("#notice")
         page.click(PHOTO)
         assert not page.is_visible("#notice")
         page.wait_for_selector("#notice:not([hidden])")
         page.wait_for_selector("body:not(.busy)")
-    with serving(indexed, tmp_path, "--port", str(port)):
+    with serving(own_library, tmp_path, "--port", str(port)):
         wait_for(page, "photo")
         assert not page.is_visible("#notice")
+
+        (own_library / path).unlink()
+        page.evaluate("id => { location.hash = `like=${id}`; }", gone)
+        page.wait_for_selector("#view aside .gone")
+        assert names(page)  # its neighbors are found all the same
     page.close()

@@ -2,7 +2,7 @@
 //
 // wall=7&folder=2024  |  like=12@0,0,500,500&like=u9f..&unlike=40&min=0.8  |  duplicates  |  library     ...&open=12
 
-export const FILTERS = ["folder", "from", "to", "min"];
+const FILTERS = ["folder", "from", "to", "min"];
 export const MOST = 8; // examples of each kind
 const SEEDS = 1_000_000;
 

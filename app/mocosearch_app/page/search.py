@@ -71,10 +71,16 @@ def _aside(shown: View, query: Tile) -> str:
     name = "" if uploaded else f'<p class="name">{escape(query.name)}</p>{folder}'
     return (
         f'<aside aria-label="The picture searched with">{_cropper(query)}<div class="facts">'
-        f'<p class="kind">{"Your picture" if uploaded else "Neighbors of"}</p>{name}'
+        f'<p class="kind">{_kind(shown, uploaded=uploaded)}</p>{name}'
         f'<p class="size">{query.width} × {query.height}</p>{_part_words(query)}{_chips(shown)}'
         '<a class="back" href="#">All photos</a></div></aside>'
     )
+
+
+def _kind(shown: View, *, uploaded: bool) -> str:
+    if uploaded:
+        return "Your picture"
+    return "Neighbors of" if len(shown.like) + len(shown.unlike) == 1 else "Neighbors of several, among them"
 
 
 def _cropper(query: Tile) -> str:
