@@ -40,14 +40,23 @@ class Serving:
         assert answer.status_code == 201, answer.text
         return f"like={answer.json()['example']}"
 
-    def look(self, look: object, function: int = 1) -> str:
-        """Ask for a look, or another of the page's functions, as the page does; return the HTML of the view."""
+    def look(self, look: object) -> str:
+        """Ask for a look as the page does; return the HTML of the view."""
+        return self.event(1, f"{look} 1" if isinstance(look, str) else look)
+
+    def event(self, function: int, value: object, session: str = "test") -> str:
+        """Send an event as the page does, through Gradio's queue; return the HTML that it is answered with."""
         with self.client() as client:
-            asked = f"{look} 1" if isinstance(look, str) else look
-            event = {"data": [asked], "event_data": None, "fn_index": function, "trigger_id": 2, "session_hash": "test"}
+            event = {
+                "data": [value],
+                "event_data": None,
+                "fn_index": function,
+                "trigger_id": 2,
+                "session_hash": session,
+            }
             joined = client.post("/gradio_api/queue/join", json=event)
             assert joined.status_code == 200, joined.text
-            with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": "test"}) as stream:
+            with client.stream("GET", "/gradio_api/queue/data", params={"session_hash": session}) as stream:
                 for line in stream.iter_lines():
                     if '"process_completed"' in line:
                         return str(json.loads(line.removeprefix("data:"))["output"]["data"][0])

@@ -236,6 +236,38 @@ def test_only_a_session_that_asked_for_something_gets_results() -> None:
     assert asyncio.run(requests()) == [200, 404, 404, 404, 404]
 
 
+@pytest.mark.parametrize("hangs_up", [False, True])
+def test_who_hangs_up_amid_the_results_has_to_ask_anew(hangs_up: bool) -> None:
+    async def results(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["method"] == "POST" or not hangs_up:
+            await send({"type": "http.response.body", "body": b"all of it"})
+        assert (await receive())["type"] == ("http.request" if scope["method"] == "POST" else "http.disconnect")
+
+    async def requests() -> list[int]:
+        statuses: list[int] = []
+        guard = Guard(results, {1: 1}, LOCAL)
+
+        async def ask_directly(method: str, path: str, query: bytes, message: Any) -> None:
+            async def send(answer: Any) -> None:
+                if "status" in answer:
+                    statuses.append(answer["status"])
+
+            async def receive() -> Any:
+                return message
+
+            scope = {"type": "http", "method": method, "path": path, "query_string": query, "scheme": "http"}
+            await guard({**scope, "headers": [(b"host", b"127.0.0.1")]}, receive, send)
+
+        event = {"type": "http.request", "body": json.dumps(EVENT).encode()}
+        await ask_directly("POST", "/gradio_api/queue/join", b"", event)
+        for _ in range(2):
+            await ask_directly("GET", "/gradio_api/queue/data", b"session_hash=abc", {"type": "http.disconnect"})
+        return statuses
+
+    assert asyncio.run(requests()) == [200, 200, 404 if hangs_up else 200]
+
+
 def test_headers_that_claim_another_address_do_not_arrive() -> None:
     claims = {"x-forwarded-host": "evil.example", "x-forwarded-proto": "https", "forwarded": "host=evil.example"}
     seen = ask("GET", "/healthz", headers=claims).json()["headers"]
