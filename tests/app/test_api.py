@@ -150,7 +150,7 @@ def test_no_copies_are_told_before_somebody_looked_and_all_as_a_table_after(own_
     with serving(own_library, tmp_path) as server, server.client() as client:
         early = client.get("/api/duplicates.csv")
         assert (early.status_code, "Duplicates" in early.json()["detail"]) == (404, True)
-        server.look("find-identical", function=4)  # as the page's button does
+        server.event(4, "find-identical 1")  # as the page's button does
         table = _ready(client)
         facts = client.get(f"/api/photos/{photo.id}").json()
         file_of(facts).unlink()
