@@ -24,6 +24,7 @@ from mocosearch_index.errors import MocosearchError
 
 quiet_gradio()
 import gradio as gr  # noqa: E402 - reads the environment when it is imported
+import matplotlib  # noqa: E402, F401 - what Gradio else does amid the first look
 
 _log = logging.getLogger(__name__)
 
