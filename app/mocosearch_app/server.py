@@ -25,7 +25,7 @@ from mocosearch_app.service.search import SearchService
 from mocosearch_app.service.thumbnails import Thumbnails
 from mocosearch_index.errors import MocosearchError
 
-_AT_ONCE = 256  # connections with requests; to more, the server says that it is busy
+_AT_ONCE = 512  # connections, a request each at most; to more, the server says that it is busy
 _DRAIN_SECONDS = 10  # how long a client may take to send or fetch what it began before the server was told to stop
 _CANCEL_SECONDS = 2  # later, what even then goes on is canceled, which uvicorn reports with a traceback
 _LOOK_SECONDS = 0.1  # between two looks whether somebody asked for something

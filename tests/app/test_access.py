@@ -127,12 +127,21 @@ def test_no_session_is_none(access: Access, session: str | None) -> None:
     assert not access.is_signed_in(session)
 
 
-@pytest.mark.parametrize(("password", "token"), [("1234567", None), ("", None), (None, "short"), (None, "a b" * 9)])
+@pytest.mark.parametrize(
+    ("password", "token"), [("1234567", None), ("", None), (None, "short"), (None, "a b" * 9), (None, "é" * 16)]
+)
 def test_secrets_that_are_easily_guessed_or_no_header_can_hold_are_refused(
     password: str | None, token: str | None
 ) -> None:
     with pytest.raises(CannotServe):
         Access.of(password, token)
+
+
+@pytest.mark.parametrize("token", [TOKEN, "-._~+/" * 3 + "=="])
+def test_a_token_is_what_a_header_can_hold(token: str) -> None:
+    access = Access.of(None, token)
+    assert access
+    access.check(token, HOME)
 
 
 def test_without_a_secret_there_is_no_door() -> None:

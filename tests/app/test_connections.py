@@ -162,6 +162,15 @@ def test_too_many_connections_are_hung_up_on_and_the_others_go_on(port: int, cap
     assert reasons(caplog) == ["there are 8 connections already"]
 
 
+def test_one_who_would_rather_speak_another_protocol_is_answered_without_a_word(
+    port: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connect(port) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close, Upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert rest(connection).startswith(b"HTTP/1.1 200 OK")
+    assert caplog.messages == []
+
+
 def wait_for(condition: object) -> None:
     for _ in range(200):
         if condition():  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 import time
 from collections import OrderedDict
@@ -20,7 +21,7 @@ _LONGEST_WAIT = 300.0  # seconds
 _FORGIVEN_AFTER = 3600.0  # seconds without a wrong try
 _CLIENTS = 10_000  # the latest that were wrong
 _SHORTEST_PASSWORD = 8
-_SHORTEST_TOKEN = 16
+_TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,}")  # what the header can hold
 
 Clock = Callable[[], float]
 
@@ -41,10 +42,8 @@ class Access:
         """Take what a person chose; None for neither. Raises CannotServe for what could be guessed or not be sent."""
         if password is not None and len(password) < _SHORTEST_PASSWORD:
             raise CannotServe(f"The password is short: take {_SHORTEST_PASSWORD} characters or more.")
-        if token is not None and not (len(token) >= _SHORTEST_TOKEN and token.isascii() and token.isalnum()):
-            raise CannotServe(
-                f"The token has to be {_SHORTEST_TOKEN} or more letters and digits: `openssl rand -hex 16` makes one."
-            )
+        if token is not None and not _TOKEN.fullmatch(token):
+            raise CannotServe("The token takes 16 letters and digits or more: `openssl rand -hex 16` makes one.")
         given = [secret for secret in (password, token) if secret is not None]
         return cls(given) if given else None
 

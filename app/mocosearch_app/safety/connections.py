@@ -16,7 +16,7 @@ _IDLE = "it did not finish the head of a request"
 class Patience:
     """How long a client may keep a connection busy; seconds, bytes and bytes a second."""
 
-    connections: int = 320  # at the same time; more are hung up on
+    connections: int = 640  # at the same time; more are hung up on
     header: float = 10  # for all lines of a request up to its body
     body: float = 60  # for the whole body, while somebody reads it
     window: float = 10  # of a body, at least `window * slowest` bytes must come in so many seconds
@@ -92,6 +92,9 @@ class PatientConnection(H11Protocol):
             self._in_window, self._received_before = 0.0, self._received
             return "its upload was too slow" if few else None
         return None
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing of a client that could do more than HTTP/1.1: the request is answered like any other."""
 
     def _hang_up(self, why: str) -> None:
         _log.warning("Hung up on %s: %s", self.client[0] if self.client else "a client", why)
