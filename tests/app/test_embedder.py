@@ -51,6 +51,17 @@ def test_who_waits_too_long_in_line_is_told_so_and_the_next_one_is_served(librar
         assert patient.embed(RED).shape == (512,)
 
 
+def test_who_asks_alone_has_all_cores(library: Library) -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        with closing(Embedder(library)) as embedder:
+            embedder.embed(RED)
+            assert embedder.start().submit(torch.get_num_threads).result() == 3
+    finally:
+        torch.set_num_threads(before)
+
+
 def test_when_it_is_closed_its_threads_are_gone_and_torch_has_its_own_again(library: Library) -> None:
     before = torch.get_num_threads()
     with closing(Embedder(library)) as embedder:
