@@ -62,6 +62,7 @@ def test_the_panel_tells_all_of_a_photo_and_leads_on(server: Serving, indexed: P
     assert not page.is_visible("#panel")
     page.go_back()  # to the panel, as it was
     page.wait_for_selector(f"#panel [data-id='{second}']")
+    page.wait_for_selector("#previous")
     page.click("#panel a.action:not(.quiet)")
     wait_for(page, f"[data-look='like={second}']")
     assert not page.is_visible("#panel")

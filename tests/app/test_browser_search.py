@@ -198,6 +198,7 @@ def test_scrolling_goes_on_to_the_last_photo_and_back_leads_to_where_one_was(
     page.mouse.wheel(0, 20_000)
     until(page, "document.querySelectorAll('#view .grid > li').length === 62")
     assert len(set(ids(page))) == 62
+    assert page.inner_text("#status") == "2 more photos"
     assert not page.is_visible("#view .more")
 
     page.locator(f"{TILE}:nth-child(62) a").click()

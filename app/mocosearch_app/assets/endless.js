@@ -1,6 +1,6 @@
 // The grid goes on as one scrolls: tiles that follow are asked for before its end comes into sight.
 
-import { complain } from "./notices.js";
+import { complain, say } from "./notices.js";
 import { addTiles } from "./places.js";
 import { ask } from "./questions.js";
 import { look, onView } from "./views.js";
@@ -35,6 +35,7 @@ export async function addMore() {
     return complain(answer.textContent);
   }
   addTiles(grid, [...answer.children].map((tile) => tile.cloneNode(true)), answer.dataset.next); // Gradio keeps its own
+  say(`${answer.children.length} more photos`);
   watch();
 }
 

@@ -63,7 +63,10 @@ function closed() {
 }
 
 addEventListener("hashchange", follow);
-onView(follow);
+onView(() => {
+  follow();
+  if (shown) offerTurns(); // the panel may have been there before its grid
+});
 
 document.addEventListener("close", (event) => event.target.id === "panel" && closed(), true); // it does not bubble
 document.addEventListener("click", (event) => {

@@ -42,7 +42,8 @@ def _item(tile: Tile, search: Search, tools: str, *, is_first: bool) -> str:
         f'<li data-id="{tile.example.of}" style="--ratio:{ratio:.3f}">'
         f'<a href="#{escape(str(search))}" title="{escape(tile.path)}" tabindex="{0 if is_first else -1}" '
         f'draggable="false">{picture(tile)}{score}'
-        f'<span class="caption"><span class="name">{escape(tile.name)}</span>{folder}</span></a>{tools}</li>'
+        f'<span class="caption" aria-hidden="true"><span class="name">{escape(tile.name)}</span>{folder}'
+        f"</span></a>{tools}</li>"
     )
 
 
