@@ -13,7 +13,7 @@ from mocosearch.library import LibraryStatus, UpdateReport
 from mocosearch.library.status import Drift
 from mocosearch_app.page.care.duplicates_tab import duplicates_tab
 from mocosearch_app.page.care.library_tab import library_tab
-from mocosearch_app.page.care.words import size, time_left
+from mocosearch_app.page.words import size, time_left
 from mocosearch_app.service.care import COPIES, DuplicatesView, Holdings, LibraryView, Work
 from mocosearch_app.service.caretaker import Ended, Found, Running
 from mocosearch_app.service.looks import Duplicates, Example, LibraryFacts

@@ -2,8 +2,8 @@
 
 from html import escape
 
-from mocosearch_app.page.care.words import size
 from mocosearch_app.page.parts import icon
+from mocosearch_app.page.words import size
 from mocosearch_app.service.looks import Filters, Search, Wall
 from mocosearch_app.service.tiles import Detail
 

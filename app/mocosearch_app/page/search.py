@@ -2,9 +2,9 @@
 
 from html import escape
 
-from mocosearch_app.page.care.words import count
 from mocosearch_app.page.grid import grid
 from mocosearch_app.page.parts import icon, picture, section, words
+from mocosearch_app.page.words import count
 from mocosearch_app.service.looks import Filters
 from mocosearch_app.service.tiles import Tile, View
 

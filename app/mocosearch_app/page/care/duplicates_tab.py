@@ -8,9 +8,9 @@ from html import escape
 
 from mocosearch.duplicates.find import Copy, DuplicateReport, Group
 from mocosearch.duplicates.threshold import Threshold
-from mocosearch_app.page.care.words import count, size
 from mocosearch_app.page.care.work import again, button, work
 from mocosearch_app.page.parts import picture, section, tool
+from mocosearch_app.page.words import count, size
 from mocosearch_app.service.care import COPIES, DuplicatesView
 from mocosearch_app.service.caretaker import Task
 from mocosearch_app.service.looks import Duplicates, Search

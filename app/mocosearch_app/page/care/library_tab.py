@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from mocosearch.library import LibraryStatus
 from mocosearch_app.page.care.curves import curves, figure
-from mocosearch_app.page.care.words import count, listed, size
 from mocosearch_app.page.care.work import AGAIN, again, button, work
 from mocosearch_app.page.parts import section
+from mocosearch_app.page.words import count, listed, size
 from mocosearch_app.service.care import LibraryView
 from mocosearch_app.service.caretaker import Task
 from mocosearch_app.service.training_run import TrainingRun

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from html import escape
 
 from mocosearch.library import UpdateReport
-from mocosearch_app.page.care.words import listed, time_left
+from mocosearch_app.page.words import listed, time_left
 from mocosearch_app.service.care import Work
 from mocosearch_app.service.caretaker import Ended, Running, Task
 
