@@ -21,8 +21,8 @@ from mocosearch_app.safety.access import Access
 from mocosearch_app.safety.connections import PatientConnection
 from mocosearch_app.safety.guard import Guard
 from mocosearch_app.safety.listening import Address, listen
+from mocosearch_app.service.pictures.thumbnails import Thumbnails
 from mocosearch_app.service.search import SearchService
-from mocosearch_app.service.thumbnails import Thumbnails
 from mocosearch_index.errors import MocosearchError
 
 _AT_ONCE = 512  # connections, a request each at most; to more, the server says that it is busy

@@ -14,13 +14,13 @@ import pytest
 
 from mocosearch.library import Library
 from mocosearch.user_folders import set_current_encoder
-from mocosearch_app.service.care import GROUPS, Care, DuplicatesView, Holdings
-from mocosearch_app.service.caretaker import Running, Task
+from mocosearch_app.service.care.caretaker import Running, Task
+from mocosearch_app.service.care.tabs import GROUPS, Care, DuplicatesView, Holdings
+from mocosearch_app.service.care.training_run import run_of
 from mocosearch_app.service.looks import Duplicates, LibraryFacts
+from mocosearch_app.service.pictures.thumbnails import Thumbnails
 from mocosearch_app.service.search import SearchService
-from mocosearch_app.service.thumbnails import Thumbnails
 from mocosearch_app.service.tiles import NothingToShow
-from mocosearch_app.service.training_run import run_of
 
 ODD = os.fsdecode(b"a\",\";=cmd|'calc'!A0\t\n\xff.png")  # separators, quotes, a formula, a line break, no UTF-8
 

@@ -14,11 +14,11 @@ from mocosearch.library.status import Drift
 from mocosearch_app.page.care.duplicates_tab import duplicates_tab
 from mocosearch_app.page.care.library_tab import library_tab
 from mocosearch_app.page.words import size, time_left
-from mocosearch_app.service.care import COPIES, DuplicatesView, Holdings, LibraryView, Work
-from mocosearch_app.service.caretaker import Ended, Found, Running
+from mocosearch_app.service.care.caretaker import Ended, Found, Running
+from mocosearch_app.service.care.tabs import COPIES, DuplicatesView, Holdings, LibraryView, Work
+from mocosearch_app.service.care.training_run import TrainingRun
 from mocosearch_app.service.looks import Duplicates, Example, LibraryFacts
 from mocosearch_app.service.tiles import Tile
-from mocosearch_app.service.training_run import TrainingRun
 from mocosearch_index.records import EncoderIdentity, IndexSettings, Photo, SearchReport
 
 EVIL = "<img src=x onerror=alert(1)>'\"&"

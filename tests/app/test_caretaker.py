@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from mocosearch.library import Library
-from mocosearch_app.service.caretaker import Caretaker, Ended, Running, Task
+from mocosearch_app.service.care.caretaker import Caretaker, Ended, Running, Task
 
 MANY = 150  # photos: three batches of the encoder
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mocosearch_app.service.file_cache import FOLDERS, FileCache
+from mocosearch_app.service.pictures.file_cache import FOLDERS, FileCache
 
 NAMES = [f"ab{number:030x}" for number in range(10)]  # all in one of the folders
 TEN_FILES = 1000 * 10 * FOLDERS  # a limit that leaves a folder room for ten files of 1,000 bytes

@@ -3,7 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mocosearch_app.service.once import Once
+from mocosearch_app.service.pictures.once import Once
 
 
 def test_callers_at_the_same_time_share_one_piece_of_work() -> None:

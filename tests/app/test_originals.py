@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mocosearch.errors import PhotoGone
-from mocosearch_app.service.originals import Original, _disposition, open_original
+from mocosearch_app.service.pictures.originals import Original, _disposition, open_original
 from mocosearch_index.records import Photo
 
 INLINE = {"jpg": "image/jpeg", "png": "image/png", "gif": "image/gif", "webp": "image/webp", "bmp": "image/bmp"}

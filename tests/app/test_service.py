@@ -15,8 +15,8 @@ from mocosearch.library import Library
 from mocosearch.library.queries import Crop
 from mocosearch_app.service.examples import Picture
 from mocosearch_app.service.looks import Example, Filters, Search, Wall
+from mocosearch_app.service.pictures.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.search import PAGE, SearchService
-from mocosearch_app.service.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.tiles import NothingToShow, Tile
 from tests.processes import are_gone, spawned_by
 

@@ -14,7 +14,7 @@ from PIL import Image
 
 from mocosearch.images.decode import DecodedImage, Undecodable, decode
 from mocosearch_app.service import private
-from mocosearch_app.service.thumbnails import Kind, Thumbnails
+from mocosearch_app.service.pictures.thumbnails import Kind, Thumbnails
 from mocosearch_index.records import Photo
 
 

@@ -10,8 +10,8 @@ from fastapi.responses import StreamingResponse
 from mocosearch_app.api.models import Folder, PhotoFacts
 from mocosearch_app.api.problems import problems
 from mocosearch_app.api.questions import LARGEST_ID
+from mocosearch_app.service.pictures.thumbnails import Kind
 from mocosearch_app.service.search import SearchService
-from mocosearch_app.service.thumbnails import Kind
 
 _AT_ONCE = 16  # pictures that are read, or wait for a decoder
 _FOREVER = {"Cache-Control": "private, max-age=31536000, immutable"}  # another picture has another name

@@ -13,7 +13,7 @@ from mocosearch.library.queries import Crop
 from mocosearch.library.queries import Example as LibraryExample
 from mocosearch_app.service.embedder import Embedder
 from mocosearch_app.service.looks import WHOLE, Box, Example
-from mocosearch_app.service.thumbnails import Kind, encode
+from mocosearch_app.service.pictures.thumbnails import Kind, encode
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_app.service.uploads import Upload, Uploads
 from mocosearch_index.errors import UnknownPhoto

@@ -8,12 +8,12 @@ from mocosearch.errors import PhotoGone
 from mocosearch.images.decode import Undecodable
 from mocosearch.library import Library
 from mocosearch.library.recognize import path_of
-from mocosearch_app.service.care import Care
+from mocosearch_app.service.care.tabs import Care
 from mocosearch_app.service.examples import NOT_THERE, Examples, Picture
 from mocosearch_app.service.looks import Example, Filters, Search, Wall
-from mocosearch_app.service.originals import Original, open_original
+from mocosearch_app.service.pictures.originals import Original, open_original
+from mocosearch_app.service.pictures.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.shelf import Shelf
-from mocosearch_app.service.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.tiles import Detail, Found, NothingToShow, Tile, View
 from mocosearch_index.errors import UnknownPhoto
 from mocosearch_index.paths import printable

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mocosearch_app.page.words import count
-from mocosearch_app.service.training_run import Point, TrainingRun
+from mocosearch_app.service.care.training_run import Point, TrainingRun
 
 _WIDTH, _HEIGHT = 240, 80  # of the drawing's own units; it is stretched to its place
 _EXPLAINED = {

@@ -11,8 +11,8 @@ from mocosearch.duplicates.threshold import Threshold
 from mocosearch_app.page.care.work import again, button, work
 from mocosearch_app.page.parts import picture, section, tool
 from mocosearch_app.page.words import count, size
-from mocosearch_app.service.care import COPIES, DuplicatesView
-from mocosearch_app.service.caretaker import Task
+from mocosearch_app.service.care.caretaker import Task
+from mocosearch_app.service.care.tabs import COPIES, DuplicatesView
 from mocosearch_app.service.looks import Duplicates, Search
 from mocosearch_app.service.tiles import Tile
 from mocosearch_index.records import Photo

@@ -11,9 +11,9 @@ from mocosearch_app.page.care.curves import curves, figure
 from mocosearch_app.page.care.work import AGAIN, again, button, work
 from mocosearch_app.page.parts import section
 from mocosearch_app.page.words import count, listed, size
-from mocosearch_app.service.care import LibraryView
-from mocosearch_app.service.caretaker import Task
-from mocosearch_app.service.training_run import TrainingRun
+from mocosearch_app.service.care.caretaker import Task
+from mocosearch_app.service.care.tabs import LibraryView
+from mocosearch_app.service.care.training_run import TrainingRun
 from mocosearch_index.paths import printable
 from mocosearch_index.records import Photo, SearchReport, SearchSettings
 

@@ -5,8 +5,8 @@ from html import escape
 
 from mocosearch.library import UpdateReport
 from mocosearch_app.page.words import listed, time_left
-from mocosearch_app.service.care import Work
-from mocosearch_app.service.caretaker import Ended, Running, Task
+from mocosearch_app.service.care.caretaker import Ended, Running, Task
+from mocosearch_app.service.care.tabs import Work
 
 AGAIN = 1000  # milliseconds after which the page asks how far the work is
 _DOING: dict[Task, str] = {

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from mocosearch.duplicates.find import Group
 from mocosearch.library import Library, LibraryStatus
 from mocosearch_app.service import looks
-from mocosearch_app.service.caretaker import Caretaker, Ended, Found, Running, Task
-from mocosearch_app.service.duplicates_csv import duplicates_csv
-from mocosearch_app.service.encoder_facts import encoder_facts
+from mocosearch_app.service.care.caretaker import Caretaker, Ended, Found, Running, Task
+from mocosearch_app.service.care.duplicates_csv import duplicates_csv
+from mocosearch_app.service.care.encoder_facts import encoder_facts
+from mocosearch_app.service.care.training_run import TrainingRun, run_of
 from mocosearch_app.service.tiles import NothingToShow, Tile
-from mocosearch_app.service.training_run import TrainingRun, run_of
 from mocosearch_index.paths import printable
 from mocosearch_index.records import Photo
 

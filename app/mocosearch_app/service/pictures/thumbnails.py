@@ -13,8 +13,8 @@ from pathlib import Path
 from PIL import Image
 
 from mocosearch.images.decode import DecodedImage
-from mocosearch_app.service.file_cache import LIMIT, UNWRITABLE, FileCache
-from mocosearch_app.service.once import Once
+from mocosearch_app.service.pictures.file_cache import LIMIT, UNWRITABLE, FileCache
+from mocosearch_app.service.pictures.once import Once
 from mocosearch_app.service.private import private_folder
 from mocosearch_index.atomic import atomic_write, not_writable
 from mocosearch_index.records import Photo

@@ -1,0 +1,1 @@
+"""Pictures of photos as they are handed out: small ones, made once, and originals."""
