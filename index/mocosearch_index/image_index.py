@@ -39,6 +39,7 @@ from mocosearch_index.records import (
     Problem,
     SearchReport,
     SkippedPhoto,
+    Version,
 )
 from mocosearch_index.search.levels import Selection
 from mocosearch_index.vectors import Float16, Int64, VectorFile
@@ -158,6 +159,12 @@ class ImageIndex:
     def change(self) -> int:
         """The number of the commit that `search` shows at least."""
         return self._open.library.change
+
+    @property
+    def version(self) -> Version:
+        """What tells this state from all others: an index that was made anew counts its commits from 0 again."""
+        library = self._open.library
+        return library.identity, library.change
 
     @property
     def settings(self) -> IndexSettings:

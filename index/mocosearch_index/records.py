@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Float32 = NDArray[np.float32]
+Version = tuple[bytes, int]  # an index, and the number of its last commit
 PhotoState = Literal["indexed", "skipped", "missing"]
 SearchLevel = Literal["exact", "ivf", "compressed"]
 

@@ -34,7 +34,7 @@ def tile(photo_id: int, name: str = "photo.jpg", folder: str = "") -> Tile:
 
 
 def found(*groups: Group, near: bool = True, calibration: Calibration | None = None) -> Found:
-    return Found(DuplicateReport(100, list(groups), calibration, True, False, 0), near, 7)
+    return Found(DuplicateReport(100, list(groups), calibration, True, False, 0), near, (b"", 7))
 
 
 def shown(found: Found | None, work: Work = None, *, is_old: bool = False, page: int = 1, pages: int = 1) -> str:

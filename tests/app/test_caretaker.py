@@ -121,12 +121,12 @@ def test_identical_photos_are_found_and_said_to_be_old_once_the_library_changed(
     assert caretaker.found is found
     [group] = found.report.groups
     assert {photo.path for photo in (group.keeper, group.copies[0].photo)} == {b"again.png", b"tall.png"}
-    assert (found.near, found.change) == (False, library.index.change)
+    assert (found.near, found.version) == (False, library.index.version)
     add_photos(library.root, 1)
     done(caretaker, "rescan")
     library.index.refresh()
     assert caretaker.found is found
-    assert found.change != library.index.change
+    assert found.version != library.index.version
 
 
 def test_one_thing_is_done_at_a_time_and_a_search_that_is_stopped_finds_nothing(caretaker: Caretaker) -> None:

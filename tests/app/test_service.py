@@ -177,6 +177,17 @@ def test_what_another_process_indexes_or_drops_shows_at_the_next_look(
         service.view(of(dropped))
 
 
+def test_an_index_that_was_made_anew_shows_at_the_next_look(
+    service: SearchService, own_library: Path, make_library: Callable[[Path], None]
+) -> None:
+    assert (service.view(Wall(0)).photos, "River" in service.folders()) == (62, True)
+    shutil.rmtree(own_library / ".mocosearch")
+    shutil.rmtree(own_library / "River")
+    make_library(own_library)  # in as many commits as before
+    assert service.view(Wall(0)).photos == 56
+    assert "River" not in service.folders()
+
+
 def test_a_search_finds_what_another_process_has_just_indexed(
     service: SearchService, library: Library, own_library: Path
 ) -> None:
@@ -239,7 +250,7 @@ def test_a_wall_goes_on_to_its_end_without_showing_a_photo_twice(service: Search
 def test_a_search_goes_on_with_the_next_best(service: SearchService, library: Library) -> None:
     search = of(id_of(library, "tall.png"))
     first, second = service.view(search), service.view(search, PAGE)
-    assert (first.matching, first.next_start) == (61, PAGE)
+    assert (first.matching, first.found, first.next_start) == (62, 61, PAGE)
     assert (len(second.tiles), second.next_start) == (1, None)
     assert (second.tiles[0].score or 0) <= (first.tiles[-1].score or 0)
 
@@ -250,11 +261,14 @@ def test_filters_by_folder_and_score_hold_for_walls_and_searches(service: Search
     assert (wall.photos, wall.matching) == (62, 6)
     assert {tile.folder for tile in wall.tiles} == {"River"}
     example = (Example(id_of(library, "tall.png")),)
-    assert {tile.folder for tile in service.view(Search(example, (), river)).tiles} == {"River"}
+    search = service.view(Search(example, (), river))
+    assert (search.matching, search.found) == (6, 6)
+    assert {tile.folder for tile in search.tiles} == {"River"}
     scores = [tile.score or 0 for tile in service.view(Search(example)).tiles]
     least = scores[10]
-    found = service.view(Search(example, (), Filters(min_score=least))).tiles
-    assert [tile.score for tile in found] == [score for score in scores if score >= least]
+    near = service.view(Search(example, (), Filters(min_score=least)))
+    assert (near.matching, near.found) == (62, len(near.tiles))
+    assert [tile.score for tile in near.tiles] == [score for score in scores if score >= least]
 
 
 @pytest.mark.parametrize("folder", ["Rive", "River/", "RIVER", "%", "*", "' or 1=1 --", "../..", "/etc", "x" * 10_000])
@@ -284,6 +298,14 @@ def test_a_part_of_an_upload_and_the_same_part_of_a_photo_find_the_same(
     of_photo = service.view(Search((Example(id_of(library, "tall.png"), box),)))
     assert paths(of_upload.tiles) == paths(of_photo.tiles)
     assert paths(of_photo.tiles) != paths(service.view(of(id_of(library, "tall.png"))).tiles)
+
+
+def test_a_part_of_less_than_a_pixel_is_told(service: SearchService) -> None:
+    dot = io.BytesIO()
+    Image.new("RGB", (2, 2), "red").save(dot, "PNG")
+    token = token_of(service.add_upload(dot.getvalue()))
+    with pytest.raises(NothingToShow, match="less than a pixel: choose a larger one"):
+        service.view(Search((Example(token, (0, 0, 100, 100)),)))
 
 
 def test_a_part_is_seen_as_well_when_no_more_of_the_picture_is_decoded_than_it_needs(service: SearchService) -> None:

@@ -13,7 +13,7 @@ from mocosearch.randomness import permutation
 from mocosearch_app.service.looks import Filters
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_index.paths import printable
-from mocosearch_index.records import PhotoFilter
+from mocosearch_index.records import PhotoFilter, Version
 
 Ids = NDArray[np.int64]
 
@@ -22,7 +22,7 @@ Ids = NDArray[np.int64]
 class Contents:
     """The library after one change of its index."""
 
-    change: int
+    version: Version
     ids: Ids  # (n,) of the indexed photos
     _folders: dict[str, tuple[bytes, int]] = field(default_factory=dict)  # by printable name; filled when asked for
     _filling: threading.Lock = field(default_factory=threading.Lock)
@@ -41,8 +41,8 @@ class Shelf:
         with self._looking:
             index = self._library.index
             index.refresh()
-            if self._contents is None or self._contents.change != index.change:
-                self._contents = Contents(index.change, index.ids())
+            if self._contents is None or self._contents.version != index.version:
+                self._contents = Contents(index.version, index.ids())
             return self._contents
 
     def folders(self) -> dict[str, int]:

@@ -11,6 +11,7 @@ from typing import Literal
 from mocosearch.duplicates.find import DuplicateReport, find_duplicates
 from mocosearch.library import Library, Progress, UpdateReport
 from mocosearch_index.errors import MocosearchError
+from mocosearch_index.records import Version
 
 Task = Literal["rescan", "find-copies", "find-identical"]
 
@@ -23,7 +24,7 @@ class Found:
 
     report: DuplicateReport
     near: bool
-    change: int  # of the index when they were looked for: at another one they may be out of date
+    version: Version  # of the index when they were looked for: at another one they may be out of date
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,8 @@ class Caretaker:
 
     def _find(self, task: Task) -> Ended:
         self._library.index.refresh()
-        change, near = self._library.index.change, task == "find-copies"
-        self._found = Found(find_duplicates(self._library, near=near, progress=self._advance), near, change)
+        version, near = self._library.index.version, task == "find-copies"
+        self._found = Found(find_duplicates(self._library, near=near, progress=self._advance), near, version)
         return Ended(task, found=self._found)
 
     def _updating(self, progress: Progress) -> None:

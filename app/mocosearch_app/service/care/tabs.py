@@ -15,7 +15,7 @@ from mocosearch_app.service.care.encoder_facts import encoder_facts
 from mocosearch_app.service.care.training_run import TrainingRun, run_of
 from mocosearch_app.service.tiles import NothingToShow, Tile
 from mocosearch_index.paths import printable
-from mocosearch_index.records import Photo
+from mocosearch_index.records import Photo, Version
 
 if TYPE_CHECKING:  # torch is loaded in the background: the first photos need not wait for it
     from mocosearch.encoders import EncoderFacts
@@ -109,7 +109,7 @@ class Care:
         groups = found.report.groups[(page - 1) * GROUPS : page * GROUPS]
         shown = [photo for group in groups for photo in (group.keeper, *(copy.photo for copy in group.copies[:COPIES]))]
         tiles = {photo.id: self._tile(photo.id) or _forgotten(photo) for photo in shown}
-        is_old = found.change != self._library.index.change
+        is_old = found.version != self._library.index.version
         return DuplicatesView(looks.Duplicates(page), work, found, is_old, groups, tiles, pages)
 
     def duplicates_csv(self) -> bytes:
@@ -133,7 +133,7 @@ class _LatestHoldings:
         self._thread = ThreadPoolExecutor(1, "holdings")
         self._lock = threading.Lock()
         self._looking: Future[Holdings] | None = None
-        self._began_at = 0  # change of the index
+        self._began_at: Version | None = None
         self._last: Holdings | None = None
 
     def close(self) -> None:
@@ -143,12 +143,12 @@ class _LatestHoldings:
     def get(self, *, fresh: bool) -> Holdings | None:
         """Look again, unless any will do and there is one; None when it takes long: ask again. DamagedIndex."""
         self._library.index.refresh()
-        change = self._library.index.change
+        version = self._library.index.version
         with self._lock:
             if self._last is not None and not fresh:
                 return self._last
-            if self._looking is None or (fresh and self._began_at != change):  # one that began before shows what was
-                self._looking, self._began_at = self._thread.submit(self._look), change
+            if self._looking is None or (fresh and self._began_at != version):  # one that began before shows what was
+                self._looking, self._began_at = self._thread.submit(self._look), version
             looking = self._looking
         wait([looking], _PATIENCE)
         if not looking.done():
