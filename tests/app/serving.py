@@ -40,11 +40,11 @@ class Serving:
         assert answer.status_code == 201, answer.text
         return f"like={answer.json()['example']}"
 
-    def look(self, look: object) -> str:
+    def look(self, look: str) -> str:
         """Ask for a look as the page does; return the HTML of the view."""
-        return self.event(1, f"{look} 1" if isinstance(look, str) else look)
+        return self.event(1, f"{look} 1")
 
-    def event(self, function: int, value: object, session: str = "test") -> str:
+    def event(self, function: int, value: str, session: str = "test") -> str:
         """Send an event as the page does, through Gradio's queue; return the HTML that it is answered with."""
         with self.client() as client:
             event = {

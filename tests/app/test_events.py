@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mocosearch_app.safety.events import Sessions, session_of
+from mocosearch_app.safety.events import Sessions, plain_event
 from mocosearch_app.safety.refusal import Refused
 
 EVENT = {"data": ["like=1 7"], "event_data": None, "fn_index": 1, "trigger_id": 3, "session_hash": "qxeo4e"}
@@ -17,7 +17,7 @@ NESTED = st.recursive(
 
 def accepts_body(body: bytes) -> bool:
     try:
-        session_of(body, FUNCTIONS)
+        plain_event(body, FUNCTIONS)
     except Refused:
         return False
     return True
@@ -28,7 +28,8 @@ def accepts(**changes: Any) -> bool:
 
 
 def test_what_the_page_sends_is_let_through() -> None:
-    assert session_of(json.dumps(EVENT).encode(), FUNCTIONS) == "qxeo4e"
+    session, event = plain_event(json.dumps(EVENT).encode(), FUNCTIONS)
+    assert (session, json.loads(event)) == ("qxeo4e", EVENT)
     assert accepts(data=[], fn_index=0)
     assert accepts(data=["x" * 2000])
 
@@ -83,11 +84,30 @@ def test_long_texts_and_unknown_keys_are_refused() -> None:
     assert not accepts(simple_format=True)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_what_gradio_reads_was_looked_at(encoding: str) -> None:
+    claim = '{"data": [{"path": "/etc/passwd"}], "data": ["wall=é 1"], "fn_index": 1, "session_hash": "s"}'
+    _, event = plain_event(claim.encode(encoding), FUNCTIONS)
+    assert event == '{"data": ["wall=é 1"], "fn_index": 1, "session_hash": "s"}'.encode()
+
+
+def test_a_session_that_fetches_no_answers_gets_no_more() -> None:
+    sessions = Sessions()
+    for _ in range(32):
+        sessions.add("greedy")
+    with pytest.raises(Refused, match="does not fetch"):
+        sessions.add("greedy")
+    sessions.add("other")
+    sessions.fetched("greedy")
+    sessions.add("greedy")
+
+
 def test_the_sessions_that_asked_last_are_known() -> None:
     sessions = Sessions()
     for number in range(3000):
         sessions.add(str(number))
         sessions.add("busy")
+        sessions.fetched("busy")
     sessions.discard("2999")
     assert "busy" in sessions
     assert "2998" in sessions

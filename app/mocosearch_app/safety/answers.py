@@ -48,12 +48,13 @@ class Answer:
         self._start: Message = {}
         self._body = b""
         self._is_noted = False
+        self.status: int | None = None
         self.is_complete = False
 
     async def __call__(self, message: Message) -> None:
         """Send `message` on, or keep it until the page is complete."""
         if message["type"] == "http.response.start":
-            status = HTTPStatus(message["status"])
+            self.status = status = HTTPStatus(message["status"])
             if 400 <= status < 500 and not self._is_noted:
                 self.refused(status.phrase)
             headers = MutableHeaders(raw=list(message["headers"]))

@@ -11,7 +11,7 @@ from mocosearch_app.api.routes import MAX_UPLOAD
 from mocosearch_app.safety import login
 from mocosearch_app.safety.access import Access
 from mocosearch_app.safety.answers import Answer
-from mocosearch_app.safety.events import MAX_BYTES, Sessions, session_of
+from mocosearch_app.safety.events import ANSWERED, MAX_BYTES, Sessions, plain_event
 from mocosearch_app.safety.limits import Room
 from mocosearch_app.safety.listening import Address
 from mocosearch_app.safety.refusal import Refused
@@ -39,7 +39,7 @@ class Guard:
     ) -> None:
         """Let requests through that are addressed to `address`, from those whom `access` lets in (None: everybody).
 
-        `functions`: what events may call, and with how many values (see `session_of`).
+        `functions`: what events may call, and with how many values (see `plain_event`).
         """
         self._app = app
         self._functions = functions
@@ -72,9 +72,11 @@ class Guard:
         if response is not None:
             await response(scope, receive, answer)
         elif path == EVENT:
-            body = await _read(receive, MAX_BYTES)
-            self._sessions.add(session_of(body, self._functions))
-            await self._app(_tidied(scope), _replay(body, receive), answer)
+            session, event = plain_event(await _read(receive, MAX_BYTES), self._functions)
+            self._sessions.add(session)
+            await self._app(_tidied(scope), _replay(event, receive), answer)
+            if answer.status != HTTPStatus.OK:  # the queue was full: there will be no result
+                self._sessions.fetched(session)
         elif path == RESULTS:
             await self._results(scope, receive, answer)
         elif path in UPLOADS:
@@ -126,7 +128,12 @@ class Guard:
                 self._sessions.discard(session)
             return message
 
-        await self._app(_tidied(scope), watched, answer)
+        async def counted(message: Message) -> None:
+            for _ in range(message.get("body", b"").count(ANSWERED)):
+                self._sessions.fetched(session)
+            await answer(message)
+
+        await self._app(_tidied(scope), watched, counted)
 
 
 async def _read(receive: Receive, limit: int) -> bytes:
