@@ -65,7 +65,7 @@ def searched(
 ) -> View:
     like = like or (tile("query.jpg"),)
     look = Search(tuple(each.example for each in like), tuple(each.example for each in unlike), filters)
-    return View(look, "/photos", 1200, len(tiles), tiles, 0, following, like, unlike, 12.34)
+    return View(look, "/photos", 1200, 700, tiles, 0, following, like, unlike, len(tiles), 12.34)
 
 
 def detailed(shown: Tile) -> Detail:
@@ -94,8 +94,12 @@ def test_markup_in_a_name_is_shown_as_text() -> None:
 
 def test_a_search_shows_the_query_and_each_neighbor_with_score_and_path() -> None:
     html = photos(searched(tile("x.jpg", "sea/far", 0.987), tile("y.jpg", "", -0.1)), "1")
-    for text in ("query.jpg", "300 × 200", "2 neighbors", "1,200 photos", "12 ms", "0.987", "-0.100", "sea/far"):
+    passing = "nearest first, of 700 photos that pass the filters, in 12 ms"
+    for text in ("query.jpg", "300 × 200", "2 neighbors", passing, "0.987", "-0.100", "sea/far"):
         assert text in html
+    nothing = photos(searched(), "1")
+    assert "No neighbors" in nothing
+    assert "nearest" not in nothing
     assert [found["title"] for found in Reader(html).found if found.get("href", "#") != "#"] == [
         "sea/far/x.jpg",
         "y.jpg",

@@ -49,13 +49,21 @@ def _why_empty(shown: View) -> tuple[str, str, str]:
 
 def _search(shown: View, number: str) -> str:
     query = shown.like[0]
-    found = count(shown.matching, "neighbor")
-    of = f"nearest first, of {count(shown.photos, 'photo')}, in {_time(shown.milliseconds or 0)}"
+    found, of = _counted(shown)
     is_shareable = all(isinstance(tile.example.of, int) for tile in (*shown.like, *shown.unlike))
     heading = f'<div class="heading"><h1 tabindex="-1">{found}</h1><p>{of}</p>{_link() if is_shareable else ""}</div>'
-    body = grid(shown) if shown.tiles else _why_nothing(shown)
+    body = grid(shown) if shown.found else _why_nothing(shown)
     inner = f'<div class="search">{_aside(shown, query)}<div class="results">{heading}{body}</div></div>'
-    return section(str(shown.look), query.name, inner, number, says=f"{found}, {of}")
+    return section(str(shown.look), query.name, inner, number, says=f"{found}, {of}" if of else found)
+
+
+def _counted(shown: View) -> tuple[str, str]:
+    """Return how many were found, and of how many."""
+    if not shown.found:
+        return "No neighbors", ""
+    passing = " that pass the filters" if shown.matching < shown.photos else ""
+    of = f"nearest first, of {count(shown.matching, 'photo')}{passing}, in {_time(shown.milliseconds or 0)}"
+    return count(shown.found, "neighbor"), of
 
 
 def _why_nothing(shown: View) -> str:
@@ -72,7 +80,7 @@ def _aside(shown: View, query: Tile) -> str:
     return (
         f'<aside aria-label="The picture searched with">{_cropper(query)}<div class="facts">'
         f'<p class="kind">{_kind(shown, uploaded=uploaded)}</p>{name}'
-        f'<p class="size">{query.width} × {query.height}</p>{_part_words(query)}{_chips(shown)}'
+        f'<p class="size">{query.width:,} × {query.height:,}</p>{_part_words(query)}{_chips(shown)}'
         '<a class="back" href="#">All photos</a></div></aside>'
     )
 

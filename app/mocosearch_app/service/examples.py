@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from mocosearch.errors import PhotoGone
+from mocosearch.errors import BadCrop, PhotoGone
 from mocosearch.library import Library
 from mocosearch.library.queries import Crop
 from mocosearch.library.queries import Example as LibraryExample
@@ -120,7 +120,11 @@ class Examples:
         self.load_encoder()
         # Of the picture only as many pixels are kept as the encoder needs of this part.
         enough = min(self._short_side * WHOLE // min(box[2:]), _SHARP)
-        vector = self._embedder.embed(crop.of(self._library.decode(source, enough).image))
+        try:
+            part = crop.of(self._library.decode(source, enough).image)
+        except BadCrop as error:
+            raise NothingToShow("This part of the picture is less than a pixel: choose a larger one.") from error
+        vector = self._embedder.embed(part)
         with self._keeping:
             self._parts[key] = vector
             if len(self._parts) > _PARTS:

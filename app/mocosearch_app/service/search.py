@@ -58,7 +58,7 @@ class SearchService:
     def view(self, look: Wall | Search, start: int = 0) -> View:
         """Answer a look from its tile `start` on; NothingToShow for a photo, an upload or a folder that is not there.
 
-        Undecodable or BadCrop when a part of a picture cannot be cut out.
+        Undecodable when no part can be cut out of a picture.
         """
         return self._wall(look, start) if isinstance(look, Wall) else self._search(look, start)
 
@@ -78,11 +78,15 @@ class SearchService:
 
     def _search(self, look: Search, start: int) -> View:
         like, unlike = (tuple(map(self._example_tile, examples)) for examples in (look.like, look.unlike))
-        found, milliseconds = self._nearest(look.like, look.unlike, MOST, self._shelf.filter(look.filters))
+        where = self._shelf.filter(look.filters)
+        found, milliseconds = self._nearest(look.like, look.unlike, MOST, where)
+        matching = len(self._shelf.matching(where))
         end = start + PAGE
         tiles = self._tiles(found[start:end])
         next_start = end if end < len(found) else None
-        return View(look, self.root, self._count(), len(found), tiles, start, next_start, like, unlike, milliseconds)
+        return View(
+            look, self.root, self._count(), matching, tiles, start, next_start, like, unlike, len(found), milliseconds
+        )
 
     def find(self, like: Sequence[Example | Picture], unlike: Sequence[Example], filters: Filters, k: int) -> Found:
         """Find the `k` photos that pass the filters and are most like some examples and unlike others.

@@ -47,8 +47,8 @@ class Found:
 class View:
     """A step of what a look shows: tiles, and where the next step starts, if there is one.
 
-    Of a search also the pictures it goes by and the time it took; `photos` are those in the library, `matching`
-    those that pass the filters.
+    Of a search also the pictures it goes by, how many neighbors it found and the time it took; `photos` are those in
+    the library, `matching` those that pass the filters but for the score.
     """
 
     look: Wall | Search
@@ -60,6 +60,7 @@ class View:
     next_start: int | None
     like: tuple[Tile, ...] = ()
     unlike: tuple[Tile, ...] = ()
+    found: int = 0
     milliseconds: float | None = None
 
 
