@@ -41,8 +41,7 @@ def test_a_link_to_a_search_asks_for_the_password_shows_the_search_and_outlives_
     assert page.url == f"{closed.address}/#like=5"
     page.wait_for_selector("#shown[data-look='like=5']")
 
-    page.click("#ask-help")
-    page.click("#help a")
+    page.click("#sign-out")
     page.click("text=Sign out")
     page.wait_for_selector("input[type=password]")
     page.goto(f"{closed.address}/#like=7")

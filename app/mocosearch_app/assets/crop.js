@@ -88,12 +88,17 @@ document.addEventListener("pointerup", () => {
   search(cropper);
 });
 
-document.addEventListener("pointercancel", () => {
+document.addEventListener("pointercancel", giveUp);
+
+function giveUp() {
   if (drag) show(drag.cropper, drag.box);
   drag = null;
-});
+}
 
-// ---- keyboard: arrows move, with Shift they resize; Enter searches at once, Delete takes the rectangle away
+addEventListener("hashchange", () => clearTimeout(pause)); // something else is looked at
+
+// ---- keyboard: arrows move, with Shift they resize; Enter searches at once, Delete takes the rectangle away, Escape
+// gives up one that is being drawn
 
 const DIRECTIONS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
@@ -101,7 +106,8 @@ document.addEventListener("keydown", (event) => {
   const cropper = cropperOf(event);
   if (!cropper || event.target !== cropper) return;
   const direction = DIRECTIONS[event.key];
-  if (direction) {
+  if (event.key === "Escape") giveUp();
+  else if (direction) {
     const step = direction.map((each) => each * KEY_STEP);
     show(cropper, changed(read(cropper) ?? [250, 250, 500, 500], step, event.shiftKey));
     clearTimeout(pause);

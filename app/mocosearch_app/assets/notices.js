@@ -7,6 +7,7 @@ export function complain(text) {
   if (!notice) return; // the page is not there yet
   notice.hidden = !text;
   notice.textContent = text;
+  if (text) document.querySelector("#panel[open]")?.close(); // it would lie over the words
 }
 
 export function say(text) {

@@ -40,7 +40,9 @@ async function follow() {
   const answer = await ask("photo", `${id} ${wanted()}`);
   if (id !== shown) return;
   inside().replaceChildren(answer.cloneNode(true)); // Gradio keeps its own
-  dialog().setAttribute("aria-label", inside().querySelector("h2")?.textContent ?? "Photo");
+  const name = inside().querySelector("h2")?.textContent ?? answer.textContent;
+  dialog().setAttribute("aria-label", name);
+  document.getElementById("panel-status").textContent = name; // the page's own is not heard while a dialog is open
   offerTurns();
 }
 
@@ -50,6 +52,7 @@ function offerTurns() {
   const last = place + 1 >= holders().length && !grid?.dataset.next;
   document.getElementById("previous").disabled = place < 1;
   document.getElementById("next-photo").disabled = place < 0 || last;
+  if (!dialog().querySelector(":focus:enabled, a:focus")) dialog().querySelector("[data-close]").focus();
 }
 
 function closed() {

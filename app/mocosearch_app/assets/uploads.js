@@ -7,16 +7,23 @@ import { go } from "./views.js";
 
 const LARGEST = 64 * 1024 * 1024; // bytes, as the server takes them
 
+let latest = null; // the file that was chosen last
+
 async function search(file) {
   if (file.size > LARGEST) return complain("This file is larger than 64 MB: choose a smaller copy of the picture.");
   complain("");
   busy(true);
+  latest = file;
+  const from = wanted();
+  const isElsewhere = () => file !== latest || wanted() !== from; // and wants no more to do with this picture
   try {
     const answer = await fetch("/api/queries", { method: "POST", body: file });
     const { look, detail } = await answer.json();
-    if (answer.ok) return go(filtered(look, parse(wanted()).filters));
+    if (isElsewhere()) return;
+    if (answer.ok) return go(filtered(look, parse(from).filters));
     complain(detail);
   } catch {
+    if (isElsewhere()) return;
     complain(GONE);
   }
   busy(false);

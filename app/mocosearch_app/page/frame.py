@@ -27,13 +27,14 @@ def frame(library: str, *, closed: bool = False) -> str:
 
     `closed`: people have signed in to see this, and may want to sign out.
     """
-    return _bar(library) + _filters() + _messages() + _panel() + _help(closed)
+    return _bar(library, closed=closed) + _filters() + _messages() + _panel() + _help()
 
 
-def _bar(library: str) -> str:
+def _bar(library: str, *, closed: bool) -> str:
     tabs = "".join(f'<a href="#{look}" data-tab="{tab}">{name}</a>' for tab, name, look in _TABS)
     filters = tool("sliders", "Filters", 'id="ask-filters" aria-expanded="false" aria-controls="filters"')
     keys = tool("question", "Help", 'id="ask-help"')
+    out = f'<a class="tool" id="sign-out" href="/login" title="Sign out" aria-label="Sign out">{icon("leave")}</a>'
     return (
         '<header class="bar">'
         f'<a class="brand" href="#" aria-label="mocosearch: all photos">{_MARK}<span>mocosearch</span></a>'
@@ -44,7 +45,7 @@ def _bar(library: str) -> str:
         '<label class="action" title="Search by picture">'
         '<input type="file" id="picture" accept="image/*,.heic,.heif,.avif" aria-label="Search by picture">'
         f'{icon("lens")}<span class="wide">Search by picture</span></label>'
-        f"{keys}</div></header>"
+        f"{keys}{out if closed else ''}</div></header>"
     )
 
 
@@ -69,12 +70,12 @@ def _messages() -> str:
 
 def _panel() -> str:
     turns = tool("left", "Previous photo", 'id="previous"') + tool("right", "Next photo", 'id="next-photo"')
-    close = tool("cross", "Close", "data-close")
-    return f'<dialog id="panel" aria-label="Photo"><div class="inside"></div>{turns}{close}</dialog>'
+    close = tool("cross", "Close", "data-close autofocus")
+    heard = '<p id="panel-status" class="unseen" role="status"></p>'
+    return f'<dialog id="panel" aria-label="Photo"><div class="inside"></div>{turns}{close}{heard}</dialog>'
 
 
-def _help(closed: bool) -> str:
-    out = '<p>You are signed in. <a href="/login">Sign out</a></p>' if closed else ""
+def _help() -> str:
     rows = "".join(f"<dt><kbd>{key}</kbd></dt><dd>{does}</dd>" for key, does in _KEYS)
     return (
         '<dialog id="help" aria-labelledby="help-heading"><h2 id="help-heading">How to find photos</h2>'
@@ -83,5 +84,5 @@ def _help(closed: bool) -> str:
         "Add more pictures with + and say what it should not be with −.</p>"
         "<p>Scores are cosine similarities of what the encoder sees: 1 is the same picture, 0 has nothing in common. "
         "They rank the photos of one search; another encoder gives others.</p>"
-        f"<h3>Keys</h3><dl>{rows}</dl>{out}{tool('cross', 'Close', 'data-close')}</dialog>"
+        f"<h3>Keys</h3><dl>{rows}</dl>{tool('cross', 'Close', 'data-close')}</dialog>"
     )
