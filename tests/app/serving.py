@@ -49,7 +49,7 @@ class Serving:
         with self.client() as client:
             event = {
                 "data": [value],
-                "event_data": None,
+                "event_data": value,
                 "fn_index": function,
                 "trigger_id": 2,
                 "session_hash": session,
