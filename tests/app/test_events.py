@@ -88,7 +88,7 @@ def test_long_texts_and_unknown_keys_are_refused() -> None:
 def test_what_gradio_reads_was_looked_at(encoding: str) -> None:
     claim = '{"data": [{"path": "/etc/passwd"}], "data": ["wall=é 1"], "fn_index": 1, "session_hash": "s"}'
     _, event = plain_event(claim.encode(encoding), FUNCTIONS)
-    assert event == '{"data": ["wall=é 1"], "fn_index": 1, "session_hash": "s"}'.encode()
+    assert event == '{"data": ["wall=é 1"], "fn_index": 1, "session_hash": "s", "event_data": null}'.encode()
 
 
 def test_a_session_that_fetches_no_answers_gets_no_more() -> None:
