@@ -121,7 +121,8 @@ def save_calibration(index: ImageIndex, hashes: Iterable[bytes], calibration: Ca
     """Keep a calibration; where nothing can be written it is made again the next time."""
     content = {"made_from": _made_from(index), "sketch": _sketch(hashes), **asdict(calibration)}
     path = index.folder / _PLACE
-    with suppress(DiskFull, NotWritable, StorageFailed), disk_errors_named(path.parent):
+    # FileNotFoundError: the index was deleted meanwhile, or its drive is off.
+    with suppress(FileNotFoundError, DiskFull, NotWritable, StorageFailed), disk_errors_named(path.parent):
         path.parent.mkdir(mode=0o700, exist_ok=True)
         atomic_write(path, json.dumps({"content": content, "crc32": _checksum(content)}, indent=2).encode())
 

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from mocosearch.duplicates.find import DuplicateReport, Group, find_duplicates
-from mocosearch.duplicates.threshold import load_calibration
+from mocosearch.duplicates.threshold import load_calibration, save_calibration
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import PhotoGone
 from mocosearch.library import Library
@@ -135,6 +135,17 @@ def test_a_damaged_calibration_is_no_calibration(library: Library, report: Dupli
     finally:
         path.write_bytes(whole)
     assert load_calibration(library.index, hashes) == report.calibration
+
+
+def test_a_calibration_is_not_kept_where_the_index_was_deleted_meanwhile(
+    library: Library, report: DuplicateReport, tmp_path: Path
+) -> None:
+    shutil.copytree(library.index.folder, tmp_path / ".mocosearch")
+    assert report.calibration is not None
+    with Library.open(tmp_path) as lost:
+        shutil.rmtree(lost.index.folder)
+        save_calibration(lost.index, contents(library), report.calibration)
+        assert not lost.index.folder.exists()
 
 
 def test_identical_photos_alone_need_no_encoder(library: Library) -> None:
