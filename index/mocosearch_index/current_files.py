@@ -81,7 +81,8 @@ class CurrentFiles:
             files.give_back()
             raise EncoderMismatch(
                 f"The index in {shown(self.folder)} was made anew with another encoder "
-                f"({fingerprint} before, {library.encoder.fingerprint} now): open it again."
+                f"({fingerprint} before, {library.encoder.fingerprint} now): "
+                "restart `mocosearch serve`, or whatever else has it open."
             )
         with self._swapping:
             before, self.files, self.library = self.files, files, library

@@ -147,7 +147,7 @@ class _Search:
         order = np.argsort(ids)
         places = order[np.searchsorted(ids, self._ids, sorter=order).clip(max=len(ids) - 1)]
         if not np.array_equal(ids[places], self._ids):
-            raise LibraryChanged("The library changed while its photos were read: run the command again.")
+            raise LibraryChanged("The library changed while its photos were read: look for copies again.")
         kept: NDArray[np.float16] = vectors[places]
         return kept
 

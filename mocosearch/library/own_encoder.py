@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from mocosearch.errors import BadCheckpoint, NoEncoder
 from mocosearch.user_folders import current_fingerprint, encoder_trained_last
 from mocosearch_index.atomic import remove_partials
+from mocosearch_index.catalog.file import not_an_index
 from mocosearch_index.errors import EncoderMismatch, MocosearchError
-from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import shown
 from mocosearch_index.records import EncoderIdentity, Problem
 
@@ -38,10 +39,12 @@ class OwnEncoder:
         self.folder = index.folder / FOLDER
 
     def load(self) -> "Encoder":
-        """Load the copy; NoEncoder, EncoderMismatch."""
+        """Load the copy; NoEncoder, EncoderMismatch, NotAnIndex (all of it is gone)."""
         try:
             encoder = load(self.folder)
         except (NoEncoder, BadCheckpoint) as error:
+            if not is_index(self._index.folder):
+                raise not_an_index(self._index.folder) from error
             own = self._index.encoder
             raise NoEncoder(
                 f"The copy of the encoder in {shown(self.folder)} is missing or damaged: index "

@@ -158,6 +158,16 @@ def test_a_search_for_copies_without_an_encoder_fails_in_words(caretaker: Careta
     assert "--encoder" in failure
 
 
+def test_without_its_drive_neither_work_asks_for_another_encoder_or_index(
+    caretaker: Caretaker, library: Library
+) -> None:
+    shutil.rmtree(library.root)
+    for task in ("rescan", "find-copies"):
+        failure = done(caretaker, task).failure
+        assert failure is not None
+        assert "connect the drive" in failure
+
+
 def test_once_closed_nothing_begins_any_more(caretaker: Caretaker) -> None:
     caretaker.close()
     assert not caretaker.start("rescan")

@@ -181,7 +181,9 @@ def errors_named(path: Path) -> Iterator[None]:
 
 def not_an_index(folder: Path) -> NotAnIndex:
     """Return the error that says that `folder` holds no index."""
-    return NotAnIndex(f"There is no index in {shown(folder)}: make one with `mocosearch index`.")
+    return NotAnIndex(
+        f"There is no index in {shown(folder)}: connect the drive that holds it, or make one with `mocosearch index`."
+    )
 
 
 def _damaged(path: Path, error: Exception) -> DamagedIndex:
