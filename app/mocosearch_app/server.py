@@ -54,13 +54,15 @@ def serve(
     others can connect. `on_ready` is given the address once the server answers. Raises CannotServe.
     """
     address, access = Address.of(host, names), Access.of(password, token)
-    if not address.is_local and access is None and not insecure:
+    if address.reached_at and access is None and not insecure:
         raise CannotServe(
-            f"Other machines can reach {host}: set a password with --password or MOCOSEARCH_PASSWORD, "
+            f"Other machines can reach {address.reached_at}: set a password with --password or MOCOSEARCH_PASSWORD, "
             "or say --insecure if all of them may see the photos."
         )
-    if not address.is_local:
-        _log.warning(_ENCRYPT if access else "Everybody who can reach %s sees the photos.", host)
+    if address.reached_at and access is None:
+        _log.warning("Everybody who can reach %s sees the photos.", address.reached_at)
+    elif not address.is_local:
+        _log.warning(_ENCRYPT, host)
     with listen(address, port) as listener:
         service = SearchService(library, Thumbnails.of_library(library.index.folder))
         bound: int = listener.getsockname()[1]

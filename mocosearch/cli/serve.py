@@ -27,7 +27,7 @@ import click
     help="Let programs in that send `Authorization: Bearer TOKEN`.",
 )
 @click.option("--name", "names", multiple=True, help="Host name under which a proxy passes requests on; repeatable.")
-@click.option("--insecure", is_flag=True, help="Show the photos to everybody who can reach --host.")
+@click.option("--insecure", is_flag=True, help="Show the photos to everybody who can reach --host or --name.")
 def command(
     folder: Path | None,
     port: int | None,
@@ -43,8 +43,8 @@ def command(
     was indexed (or the folder of its index); without it, the library of the current folder, else the one indexed
     last. Prints the address.
 
-    As it is, the page is for this machine only; it asks nothing of the network. Another --host wants a password or
-    a token: docs/serving.md tells more. Ctrl-C stops it.
+    As it is, the page is for this machine only; it asks nothing of the network. Another --host, or a --name,
+    wants a password or a token: docs/serving.md tells more. Ctrl-C stops it.
     """
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))  # until the server handles it
     from mocosearch_index.paths import is_reachable, shown

@@ -50,3 +50,18 @@ def test_addresses_of_this_machine_alone_are_told_from_others_and_shown_as_one_o
 def test_an_address_of_another_machine_is_refused_in_words() -> None:
     with pytest.raises(CannotServe, match="no address of this machine"):
         listen(Address.of("192.0.2.1"), None)
+
+
+@pytest.mark.parametrize(
+    ("host", "names", "reached_at"),
+    [
+        ("127.0.0.1", [], None),
+        ("127.0.0.1", ["photos.example", "a.example"], "a.example and photos.example"),
+        ("0.0.0.0", [], "0.0.0.0"),
+        ("0.0.0.0", ["photos.example"], "photos.example"),
+    ],
+)
+def test_others_are_there_at_another_address_and_behind_a_proxy(
+    host: str, names: list[str], reached_at: str | None
+) -> None:
+    assert Address.of(host, names).reached_at == reached_at

@@ -125,12 +125,12 @@ def test_a_port_that_is_none_is_a_usage_error(port: str, environment: dict[str, 
     assert done.returncode == 2
 
 
-def test_other_machines_are_let_in_with_a_password_only(root: Path, environment: dict[str, str]) -> None:
-    process = start(environment, str(root), "--host", "0.0.0.0")
+def test_who_comes_through_a_proxy_is_let_in_with_a_password_only(root: Path, environment: dict[str, str]) -> None:
+    process = start(environment, str(root), "--name", "photos.example")
     _, words = process.communicate(timeout=60)
     assert process.returncode == 1
     last = words.splitlines()[-1]
-    assert "--password" in last
+    assert "photos.example: set a password with --password" in last
     assert "--insecure" in last
 
 

@@ -45,6 +45,11 @@ class Address:
         """Whether programs of this machine alone can connect."""
         return self.host.is_loopback
 
+    @property
+    def reached_at(self) -> str | None:
+        """Where others reach the server, directly or through a proxy; None: programs of this machine alone do."""
+        return " and ".join(sorted(self.own_names)) or (None if self.is_local else str(self.host))
+
     def answers_to(self, name: str) -> bool:
         """Tell whether `name`, from a Host header without its port, is one of ours.
 
