@@ -99,9 +99,20 @@ def test_a_household_counts_as_one_client(access: Access, first: str, second: st
     assert wrong(access, 1, second) == [429 if same else 401]
 
 
-def test_a_million_clients_do_not_fill_the_memory(access: Access) -> None:
+def test_guessing_from_thousands_of_addresses_is_slow_and_does_not_lock_out_who_was_right(
+    access: Access, clock: Clock
+) -> None:
+    access.check(PASSWORD, HOME)
+    assert [wrong(access, 1, f"2001:db8:{number:x}::1") for number in range(202)] == [[401]] * 201 + [[429]]
+    assert status(lambda: access.check(PASSWORD, HOME)) == 200
+    clock.now += 100
+    assert [wrong(access, 1, f"2001:db8:1:{number:x}::1")[0] for number in range(20)].count(401) == 10
+
+
+def test_a_million_clients_do_not_fill_the_memory(access: Access, clock: Clock) -> None:
     for number in range(20_000):
         wrong(access, 1, f"client {number}")
+        clock.now += 10
     assert len(access._tries._wrong) <= 10_000
     assert wrong(access, 5, "client 19999") == [401] * 4 + [429]
 

@@ -20,6 +20,9 @@ _FREE_TRIES = 5  # wrong ones in a row before the first wait; each further one d
 _LONGEST_WAIT = 300.0  # seconds
 _FORGIVEN_AFTER = 3600.0  # seconds without a wrong try
 _CLIENTS = 10_000  # the latest that were wrong
+_CROWD = 200  # wrong ones of all clients together before the first wait of those who were never right
+_CROWD_PACE = 10.0  # seconds a try, from then on: 8,640 a day
+_WELCOME = 1000  # the latest clients that were right
 _SHORTEST_PASSWORD = 8
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/=-]{16,}")  # what the header can hold
 
@@ -79,22 +82,29 @@ class Access:
 
 
 class _WrongTries:
-    """How often in a row each client was wrong."""
+    """How often in a row each client was wrong, and how often all of them were lately.
+
+    Who guesses from thousands of addresses has few tries from each. Those who were right before do not wait for that.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._wrong: OrderedDict[str, tuple[int, float]] = OrderedDict()  # client: (times, when last)
+        self._welcome: OrderedDict[str, None] = OrderedDict()
+        self._crowd_until = clock()  # when all tries together will have been slow enough
 
     def seconds_to_wait(self, client: str) -> float:
         """Seconds before `client` may try again, 0 or less for now."""
         times, last = self._of(client)
+        crowd = 0 if _network(client) in self._welcome else self._crowd_until - _CROWD * _CROWD_PACE - self._clock()
         if times < _FREE_TRIES:
-            return 0
-        return last + min(2.0 ** (times - _FREE_TRIES), _LONGEST_WAIT) - self._clock()
+            return crowd
+        return max(crowd, last + min(2.0 ** (times - _FREE_TRIES), _LONGEST_WAIT) - self._clock())
 
     def note(self, client: str) -> None:
         """Count one more."""
         times, _ = self._of(client)
+        self._crowd_until = max(self._crowd_until, self._clock()) + _CROWD_PACE
         self._wrong[_network(client)] = times + 1, self._clock()
         self._wrong.move_to_end(_network(client))
         if len(self._wrong) > _CLIENTS:
@@ -103,6 +113,10 @@ class _WrongTries:
     def forgive(self, client: str) -> None:
         """Count from 0 again."""
         self._wrong.pop(_network(client), None)
+        self._welcome[_network(client)] = None
+        self._welcome.move_to_end(_network(client))
+        if len(self._welcome) > _WELCOME:
+            self._welcome.popitem(last=False)
 
     def _of(self, client: str) -> tuple[int, float]:
         times, last = self._wrong.get(_network(client), (0, 0.0))
