@@ -21,7 +21,7 @@ from mocosearch_app.safety.listening import Address
 SCRIPT = 'window.x = {"a": 1};\n'
 PAGE = f"<head><script>{SCRIPT}</script><script type='module' src='./x.js'></script></head>"
 LOCAL = Address.of("127.0.0.1")
-EVENT = {"data": ["like=1 7"], "fn_index": 1, "session_hash": "abc"}
+EVENT = {"data": ["like=1 7"], "event_data": None, "fn_index": 1, "session_hash": "abc"}
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,6 +85,12 @@ def test_a_name_that_was_given_is_answered_by_http_and_https() -> None:
         own = {"origin": f"{scheme}://photos.example"}
         assert ask("POST", "/api/queries", host="photos.example", address=address, headers=own).status_code == 200
         assert ask("GET", "/", host="other.example", address=address, headers=own).status_code == 400
+
+
+def test_a_request_of_two_lengths_is_refused_and_the_connection_closed() -> None:
+    lengths = {"content-length": "0", "transfer-encoding": "chunked"}
+    answer = ask("POST", "/api/queries", headers=lengths)
+    assert (answer.status_code, answer.headers["connection"]) == (400, "close")
 
 
 @pytest.mark.parametrize("second", ["evil.example", "127.0.0.1:7860"])

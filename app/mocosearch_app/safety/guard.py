@@ -15,7 +15,7 @@ from mocosearch_app.safety.events import ANSWERED, MAX_BYTES, Sessions, plain_ev
 from mocosearch_app.safety.limits import Room
 from mocosearch_app.safety.listening import Address
 from mocosearch_app.safety.refusal import Refused
-from mocosearch_app.safety.routes import EVENT, OPEN, RESULTS, SIGNING, UPLOADS, check_address, check_size
+from mocosearch_app.safety.routes import EVENT, OPEN, RESULTS, SIGNING, UPLOADS, check_address, check_head
 from mocosearch_app.safety.sender import came_encrypted, check_sender, client_of, is_from_elsewhere
 
 _UPLOAD_BYTES = 256 << 20  # of memory for uploads that are received, decoded and embedded
@@ -65,9 +65,9 @@ class Guard:
 
     async def _answer(self, scope: Scope, receive: Receive, answer: Answer) -> None:
         path = scope["path"]
+        check_head(scope)
         check_sender(scope, self._address)
         check_address(scope)
-        check_size(scope)
         response = await self._at_the_door(scope, receive)
         if response is not None:
             await response(scope, receive, answer)

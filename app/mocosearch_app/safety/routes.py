@@ -29,8 +29,10 @@ _READ = re.compile(
 )
 
 
-def check_size(scope: Scope) -> None:
-    """Refuse a head that is larger than any browser sends, also where it came all at once."""
+def check_head(scope: Scope) -> None:
+    """Refuse a head that no browser sends: too large, or with two lengths, of which a proxy may believe the other."""
+    if {b"content-length", b"transfer-encoding"} <= {name for name, _ in scope["headers"]}:
+        raise Refused(HTTPStatus.BAD_REQUEST, "the request has two lengths", {"Connection": "close"})
     size = len(scope.get("raw_path") or b"") + len(scope["query_string"])
     if size + sum(len(name) + len(value) for name, value in scope["headers"]) > _LARGEST_HEAD:
         raise Refused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "the head of the request is too large")
