@@ -2,7 +2,9 @@
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from hashlib import blake2b
+from functools import partial
+from hashlib import blake2b, file_digest
+from io import BufferedReader, FileIO
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +30,11 @@ class Prepared:
 def content_hash(data: bytes) -> bytes:
     """Return what tells contents of files apart: HASH_BYTES of blake2b."""
     return blake2b(data, digest_size=HASH_BYTES).digest()
+
+
+def file_hash(file: FileIO | BufferedReader) -> bytes:
+    """Return the `content_hash` of what an open file holds from here on."""
+    return file_digest(file, partial(blake2b, digest_size=HASH_BYTES)).digest()
 
 
 def prepare(path: Path, geometry: Geometry, giants: AbstractContextManager[object]) -> Prepared:

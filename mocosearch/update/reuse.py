@@ -6,11 +6,9 @@ A file is read for its hash only when a photo of the same size is known.
 import os
 from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
-from hashlib import blake2b, file_digest
 from pathlib import Path
 
-from mocosearch.images.prepared import HASH_BYTES
+from mocosearch.images.prepared import file_hash
 from mocosearch.update.scan import Found, is_below
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import FileStamp, KnownFile, Photo
@@ -77,7 +75,7 @@ def _hash(path: Path, stamp: FileStamp) -> bytes | None:
     try:
         # Not blocking: a pipe may have taken the file's place.
         with open(path, "rb", 0, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            content_hash = file_digest(file, partial(blake2b, digest_size=HASH_BYTES)).digest()
+            content_hash = file_hash(file)
             status = os.fstat(file.fileno())
     except OSError:  # who embeds it finds out why
         return None

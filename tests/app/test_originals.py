@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mocosearch.errors import PhotoGone
-from mocosearch_app.service.pictures.originals import Original, _disposition, open_original
+from mocosearch.images.prepared import content_hash
+from mocosearch_app.service.pictures.originals import Original, _disposition, genuine_path, open_original
 from mocosearch_index.records import Photo
 
 INLINE = {"jpg": "image/jpeg", "png": "image/png", "gif": "image/gif", "webp": "image/webp", "bmp": "image/bmp"}
@@ -24,8 +25,10 @@ def root(tmp_path: Path) -> Path:
 
 def indexed(root: Path, name: str) -> Photo:
     """What the catalog knows of a file as it is now."""
-    status = (root / name).stat()
-    return Photo(1, os.fsencode(name), status.st_size, status.st_mtime_ns, b"hash", 1, 1, None, "indexed", None, None)
+    status, data = (root / name).stat(), (root / name).read_bytes()
+    return Photo(
+        1, os.fsencode(name), status.st_size, status.st_mtime_ns, content_hash(data), 1, 1, None, "indexed", None, None
+    )
 
 
 def content(original: Original) -> bytes:
@@ -127,6 +130,26 @@ def test_a_link_in_place_of_a_photo_opens_no_other_file(root: Path, secret: str)
     named_alike = replace(photo, path=b"album/" + os.fsencode(Path(secret).name))
     with pytest.raises(PhotoGone):
         open_original(root, named_alike)
+
+
+@pytest.mark.parametrize("place", ["a.jpg", "album/a.jpg"])
+def test_a_link_to_a_file_of_the_same_size_and_time_opens_nothing(root: Path, place: str) -> None:
+    private = root.parent / "private" / "a.jpg"
+    private.parent.mkdir()
+    private.write_bytes(b"not yours")
+    (root / "album").mkdir()
+    (root / place).write_bytes(b"my photo!")
+    os.utime(private, ns=(1, (root / place).stat().st_mtime_ns))
+    photo = indexed(root, place)
+    if place == "a.jpg":
+        (root / place).unlink()
+        (root / place).symlink_to(private)
+    else:
+        (root / "album").rename(root / "moved")
+        (root / "album").symlink_to(private.parent)
+    for look in (open_original, genuine_path):
+        with pytest.raises(PhotoGone, match="not the file any more"):
+            look(root, photo)
 
 
 def test_the_folder_of_a_library_may_itself_be_reached_by_a_link(root: Path) -> None:

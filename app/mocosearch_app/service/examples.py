@@ -13,6 +13,7 @@ from mocosearch.library.queries import Crop
 from mocosearch.library.queries import Example as LibraryExample
 from mocosearch_app.service.embedder import Embedder
 from mocosearch_app.service.looks import WHOLE, Box, Example
+from mocosearch_app.service.pictures.originals import genuine_path
 from mocosearch_app.service.pictures.thumbnails import Kind, encode
 from mocosearch_app.service.tiles import NothingToShow
 from mocosearch_app.service.uploads import Upload, Uploads
@@ -94,7 +95,7 @@ class Examples:
         if example.box is None:
             return photo.id
         try:
-            return self._part(example, photo.content_hash or photo.path, self._library.original(photo.id))
+            return self._part(example, photo.content_hash or photo.path, genuine_path(self._library.root, photo))
         except (PhotoGone, UnknownPhoto) as error:
             raise NothingToShow("This photo is gone from its folder, so no part of it can be searched with.") from error
 

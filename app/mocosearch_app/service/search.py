@@ -3,15 +3,16 @@
 import os
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 from mocosearch.errors import PhotoGone
-from mocosearch.images.decode import Undecodable
+from mocosearch.images.decode import DecodedImage, Undecodable
 from mocosearch.library import Library
 from mocosearch.library.recognize import path_of
 from mocosearch_app.service.care.tabs import Care
 from mocosearch_app.service.examples import NOT_THERE, Examples, Picture
 from mocosearch_app.service.looks import Example, Filters, Search, Wall
-from mocosearch_app.service.pictures.originals import Original, open_original
+from mocosearch_app.service.pictures.originals import Original, genuine_path, open_original
 from mocosearch_app.service.pictures.thumbnails import Kind, Thumbnails
 from mocosearch_app.service.shelf import Shelf
 from mocosearch_app.service.tiles import Detail, Found, NothingToShow, Tile, View
@@ -157,8 +158,11 @@ class SearchService:
         return self._examples.preview(token)
 
     def _small(self, photo: Photo, kind: Kind) -> bytes:
+        def decode(_: Path, short_side: int) -> DecodedImage:
+            return self._library.decode(genuine_path(self._library.root, photo), short_side)
+
         try:
-            return self._thumbnails.get(photo, kind, self._library.original(photo.id), self._library.decode)
+            return self._thumbnails.get(photo, kind, self._library.original(photo.id), decode)
         except (PhotoGone, Undecodable, UnknownPhoto) as error:
             raise NothingToShow(str(error)) from error
 
