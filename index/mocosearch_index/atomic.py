@@ -105,8 +105,7 @@ def disk_errors_named(folder: Path) -> Iterator[None]:
 def disk_full(folder: Path) -> DiskFull:
     """Return the error that says that the disk of `folder` is full."""
     return DiskFull(
-        f"No space left on the disk of {shown(folder)}: free some space and try again; "
-        "everything saved before is kept."
+        f"No space left on the disk of {shown(folder)}: free some space and try again; everything saved before is kept."
     )
 
 
