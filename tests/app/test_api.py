@@ -292,11 +292,32 @@ def test_the_document_describes_every_route_with_its_errors_and_the_token(client
             for status, answer in facts["responses"].items():
                 schema = next(iter(answer["content"].values()))["schema"]
                 assert status == "200" or schema == {"$ref": "#/components/schemas/Problem"}
+            assert path == "/healthz" or {"400", "401", "403", "429", "431", "503"} <= set(facts["responses"])
     asked = document["paths"]["/api/search"]["post"]
     assert asked["operationId"] == "search"
     assert {each["name"] for each in asked["parameters"]} >= {"k", "folder", "since", "until", "min_score", "crop"}
     assert "requestBody" in asked
     assert "://" not in client.get("/openapi.json").text
+
+
+def test_the_document_tells_what_dates_and_parts_look_like(client: httpx.Client, indexed: Path) -> None:
+    asked = client.get("/openapi.json").json()["paths"]["/api/search"]["post"]["parameters"]
+    pattern = {each["name"]: next(iter(each["schema"].get("anyOf", [{}]))).get("pattern") for each in asked}
+    good = {
+        "since": ["2024", "2024-05", "2024-05-31", "2024-05-31T18:30", "2024-05-31T18:30:59"],
+        "crop": ["25%,25%,50%,50%", "10,20,60,60", "0.5,0,12.5%,100"],
+    }
+    bad = {"since": ["24", "2024-5", "2024-05-31 18:30", "2024-05-31T18", ""], "crop": ["1,2,3", "a,1,2,3", "-1,0,5,5"]}
+    picture = (indexed / "tall.png").read_bytes()
+    for texts, status in ((good, 200), (bad, 422)):
+        for name, text in [(name, text) for name, several in texts.items() for text in several]:
+            assert bool(re.search(pattern[name], text)) == (status == 200)
+            assert client.post("/api/search", params={name: text}, content=picture).status_code == status
+
+
+def test_a_head_that_is_too_large_is_told(client: httpx.Client) -> None:
+    answer = client.get("/api/folders", headers={"X-Much": "x" * 17_000})
+    assert (answer.status_code, list(answer.json())) == (431, ["detail"])
 
 
 # ---- the page of examples

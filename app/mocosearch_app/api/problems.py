@@ -17,19 +17,24 @@ from mocosearch_index.errors import MocosearchError
 
 _LATER = {"Retry-After": "5"}  # seconds
 _WHEN = {
-    400: "The upload was cut off, or the request is not addressed to this server.",
+    400: "The request is addressed to another server's name, or its upload was cut off.",
     401: "A password or a token is set, and none, or a wrong one, came with the request.",
+    403: "A web page of another origin asked.",
     404: "There is no such photo, picture or folder (any more).",
     413: "The picture's file is too large.",
     422: "The body is no picture that can be read, or a parameter says nothing sensible.",
     429: "Too many wrong passwords or tokens came from this client: it has to wait as `Retry-After` says.",
+    431: "The head of the request is larger than any browser sends: its parameters have to be shorter.",
     503: "So much is going on that this has to be asked for again, or the library has a fault that the words name.",
 }
+_OF_EVERY_ROUTE = frozenset({400, 401, 403, 429, 431, 503})
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Describe, for the OpenAPI document, the errors of a route; those of every route are among them."""
-    return {status: {"model": Problem, "description": _WHEN[status]} for status in sorted({401, 429, 503, *statuses})}
+    return {
+        status: {"model": Problem, "description": _WHEN[status]} for status in sorted(_OF_EVERY_ROUTE.union(statuses))
+    }
 
 
 def answer_in_words(api: FastAPI) -> None:

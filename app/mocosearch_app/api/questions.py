@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue
 
 from mocosearch.library.queries import Crop, first_and_last_second
 from mocosearch_app.service.looks import MOST_EXAMPLES, Example, Filters
@@ -30,8 +30,19 @@ def _part(text: str) -> str:
     return text
 
 
-Date = Annotated[str, Field(max_length=19, examples=["2024-05"]), AfterValidator(_date)]
-Part = Annotated[str, Field(max_length=100, examples=["25%,25%,50%,50%"]), AfterValidator(_part)]
+def _like(pattern: str) -> dict[str, JsonValue]:
+    """Tell in the OpenAPI document what a text looks like; the words of an error are better without it."""
+    return {"pattern": pattern}
+
+
+_DATE = "^[0-9]{4}(-[0-9]{2}(-[0-9]{2}(T[0-9]{2}:[0-9]{2}(:[0-9]{2})?)?)?)?$"
+_NUMBER = "[0-9]+([.][0-9]+)?%?"
+_PART = f"^{_NUMBER}(,{_NUMBER}){{3}}$"
+
+Date = Annotated[str, Field(max_length=19, examples=["2024-05"], json_schema_extra=_like(_DATE)), AfterValidator(_date)]
+Part = Annotated[
+    str, Field(max_length=100, examples=["25%,25%,50%,50%"], json_schema_extra=_like(_PART)), AfterValidator(_part)
+]
 Ids = Annotated[list[Annotated[int, Field(ge=0, le=LARGEST_ID)]], Field(max_length=MOST_EXAMPLES)]
 
 

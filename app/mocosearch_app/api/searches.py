@@ -34,7 +34,7 @@ def search_routes(service: SearchService) -> APIRouter:
     router = APIRouter()
     uploads = CapacityLimiter(_PICTURES_AT_ONCE)
 
-    @router.post("/api/search", responses=problems(400, 413, 422, 404), openapi_extra=_BODY)
+    @router.post("/api/search", responses=problems(404, 413, 422), openapi_extra=_BODY)
     async def search(request: Request, question: Annotated[PictureQuestion, Query()]) -> Neighbors:
         """Find the photos most like the picture in the body. A photo of the library finds itself, with a score of 1."""
         picture = Picture(await _body(request), question.part)
