@@ -37,6 +37,8 @@ async def app(scope: Scope, receive: Receive, send: Send) -> None:
     request = Request(scope, receive)
     if request.url.path == "/busy":  # it reads the body only later
         await asyncio.sleep(1.5)
+    if request.url.path == "/stuck":  # nobody is served meanwhile
+        time.sleep(2)
     with contextlib.suppress(ClientDisconnect):
         read = len(await request.body())
         await Response(bytes(HUGE if request.url.path == "/huge" else read))(scope, receive, send)
@@ -95,6 +97,17 @@ def test_a_head_that_never_ends_is_cut_off(port: int, before: bytes, caplog: pyt
 def test_who_says_nothing_is_left_without_a_word(port: int, caplog: pytest.LogCaptureFixture) -> None:
     with connect(port) as connection:
         assert rest(connection) == b""
+    assert reasons(caplog) == []
+
+
+def test_nobody_is_blamed_for_what_the_server_was_held_up(port: int, caplog: pytest.LogCaptureFixture) -> None:
+    with connect(port) as idle, connect(port) as stuck:
+        idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200 OK" in idle.recv(1 << 16)
+        stuck.sendall(b"GET /stuck HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"200 OK" in rest(stuck)
+        idle.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert b"200 OK" in rest(idle)
     assert reasons(caplog) == []
 
 

@@ -10,6 +10,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 _log = logging.getLogger(__name__)
 _IDLE = "it did not finish the head of a request"
+_LOOK = 1.0  # seconds that count at most between two looks: a server that was held up itself blames nobody for the rest
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class PatientConnection(H11Protocol):
     def check(self) -> None:
         """Hang up on a client that takes too long. To be called about every second."""
         now = time.monotonic()
-        elapsed, self._checked = now - self._checked, now
+        elapsed, self._checked = min(now - self._checked, _LOOK), now
         late = self._is_late_to_read(elapsed) or self._is_late_to_send(elapsed)
         if late == _IDLE and not self._received:  # browsers connect in advance
             self.transport.abort()
