@@ -37,7 +37,7 @@ def _facts(shown: Detail) -> str:
     )
     facts = [("Path", f'<span class="path">{path}</span>{copy}')]
     if tile.score is not None:
-        means = '<span class="soft">cosine similarity: 1 is the same picture, 0 has nothing in common</span>'
+        means = '<span class="soft">cosine similarity: 1 is the same picture; it ranks the photos of one search</span>'
         facts.append(("Score", f"<strong>{tile.score:.3f}</strong> {means}"))
     if shown.taken_at is not None:
         facts.append(("Taken", escape(shown.taken_at.replace("T", ", "))))

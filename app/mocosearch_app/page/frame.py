@@ -82,7 +82,8 @@ def _help() -> str:
         "<p>Click a photo to find those most like it. Drop a picture anywhere, paste one, or choose one with "
         "<strong>Search by picture</strong>. Draw a rectangle on the picture at the side to search with that part. "
         "Add more pictures with + and say what it should not be with −.</p>"
-        "<p>Scores are cosine similarities of what the encoder sees: 1 is the same picture, 0 has nothing in common. "
-        "They rank the photos of one search; another encoder gives others.</p>"
+        "<p>Scores are cosine similarities of what the encoder sees: 1 is the same picture. "
+        "They rank the photos of one search, and mean little beyond it: many encoders give photos that have nothing in "
+        "common 0.8 and more.</p>"
         f"<h3>Keys</h3><dl>{rows}</dl>{tool('cross', 'Close', 'data-close')}</dialog>"
     )

@@ -7,7 +7,7 @@ from mocosearch_app.service.looks import Search
 from mocosearch_app.service.tiles import Tile, View
 
 _NARROWEST, _WIDEST = 0.6, 2.2  # aspect ratios beyond are cropped, so that a panorama does not fill the page
-_SCORE = "Cosine similarity: 1 is the same picture, 0 has nothing in common"
+_SCORE = "Cosine similarity: 1 is the same picture. It ranks the photos of one search"
 
 
 def grid(shown: View) -> str:
