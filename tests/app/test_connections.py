@@ -119,13 +119,16 @@ def test_a_body_that_drips_is_cut_off(port: int, caplog: pytest.LogCaptureFixtur
     assert reasons(caplog) == ["its upload was too slow"]
 
 
-def test_a_body_that_comes_steadily_but_takes_too_long_is_cut_off(port: int, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("length", [b"Content-Length: %d" % HUGE, b"Transfer-Encoding: chunked"])
+def test_a_body_that_comes_steadily_but_would_take_too_long_is_cut_off(
+    port: int, length: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
     with connect(port) as connection, contextlib.suppress(OSError):
-        connection.sendall(HEAD % HUGE)
+        connection.sendall(b"POST /len HTTP/1.1\r\nHost: x\r\n" + length + b"\r\n\r\n")
         for _ in range(100):
-            connection.sendall(bytes(1000))
+            connection.sendall(b"3e8\r\n" + bytes(1000) + b"\r\n")
             time.sleep(0.05)
-    assert reasons(caplog) == ["its upload took too long"]
+    assert reasons(caplog) == ["its upload was too slow"]
 
 
 def test_a_large_body_whose_reader_is_busy_is_not_the_clients_fault(port: int) -> None:

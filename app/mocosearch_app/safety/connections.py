@@ -19,9 +19,10 @@ class Patience:
 
     connections: int = 640  # at the same time; more are hung up on
     header: float = 10  # for all lines of a request up to its body
-    body: float = 60  # for the whole body, while somebody reads it
-    window: float = 10  # of a body, at least `window * slowest` bytes must come in so many seconds
-    slowest: int = 4096
+    body: float = 60  # for the whole body, while somebody reads it, at an even pace but for one `window`:
+    window: float = 10  # memory is kept for what was announced. And of any body, in so many seconds,
+    slowest: int = 4096  # `window * slowest` bytes must come
+    unknown: int = 64 << 20  # bytes that a body is taken for whose length was not announced
     answer: float = 30  # for `step` bytes of the answer, or the rest of it
     step: int = 32 << 10
 
@@ -37,7 +38,7 @@ class PatientConnection(H11Protocol):
         self._checked = time.monotonic()
         self._stage: tuple[object, ...] = ()
         self._in_stage = 0.0  # seconds of waiting for the client
-        self._received = self._received_before = 0
+        self._received = self._received_before = self._received_earlier = 0
         self._in_window = 0.0
         self._unsent = 0
         self._unmoved = 0.0
@@ -78,6 +79,7 @@ class PatientConnection(H11Protocol):
         if stage != self._stage:
             self._stage, self._in_stage = stage, 0.0
             self._in_window, self._received_before = 0.0, self._received
+            self._received_earlier = self._received
         if self.flow.read_paused or self.transport.get_write_buffer_size():  # it waits for the server, or reads
             return None
         self._in_stage += elapsed
@@ -86,13 +88,18 @@ class PatientConnection(H11Protocol):
             return _IDLE
         if self.conn.their_state is not h11.SEND_BODY:
             return None
-        if self._in_stage > self.patience.body:
-            return "its upload took too long"
+        came = (self._received - self._received_earlier) / self._announced()
+        if self._in_stage > self.patience.window + self.patience.body * came:
+            return "its upload was too slow"
         if self._in_window > self.patience.window:
             few = self._received - self._received_before < self.patience.window * self.patience.slowest
             self._in_window, self._received_before = 0.0, self._received
             return "its upload was too slow" if few else None
         return None
+
+    def _announced(self) -> int:
+        lengths = [value for name, value in self.headers if name == b"content-length"]
+        return max(1, int(lengths[0])) if lengths else self.patience.unknown
 
     def _unsupported_upgrade_warning(self) -> None:
         """Say nothing of a client that could do more than HTTP/1.1: the request is answered like any other."""
