@@ -2,17 +2,18 @@
 
 import csv
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from browsing import OPTIONS, all_pictures_load, serious_faults, until
+from browsing import all_pictures_load, serious_faults, until
 from PIL import Image
 from serving import Serving, serving
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
 pytestmark = pytest.mark.browser
 
@@ -25,7 +26,9 @@ def kept(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def kept_server(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
-    with serving(kept, tmp_path_factory.mktemp("kept server")) as running:
+    with socket.create_server(("127.0.0.1", 0)) as free:  # not one that `serve` would take by itself for another test
+        port = free.getsockname()[1]
+    with serving(kept, tmp_path_factory.mktemp("kept server"), "--port", str(port)) as running:
         yield running
         assert "Traceback" not in running.log.read_text()
 
@@ -103,7 +106,7 @@ def test_work_goes_on_when_its_page_is_closed_and_every_page_sees_it_and_can_sto
     assert "Stopped" in second.inner_text("#shown") or second.query_selector("#shown .groups")
 
 
-@pytest.mark.parametrize("kind", OPTIONS)
+@pytest.mark.parametrize("kind", ["light", "dark phone"])
 def test_every_width_and_theme_is_legible_and_accessible(
     kept_server: Serving, open_page: Callable[..., "Page"], kind: str
 ) -> None:
@@ -116,3 +119,31 @@ def test_every_width_and_theme_is_legible_and_accessible(
     press(page, "#find-identical")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert serious_faults(page) == []
+
+
+def test_a_server_or_a_photo_that_is_gone_is_told_and_the_search_goes_on_when_it_is_back(
+    kept: Path, kept_server: Serving, tmp_path: Path, browser: "Browser"
+) -> None:
+    page = browser.new_page()
+    page.goto(kept_server.address)
+    wall = page.wait_for_selector("#shown[data-look^='wall='] .grid > li:last-child")
+    assert wall
+    gone = wall.get_attribute("data-id")
+    path = str(page.get_attribute("#view .grid > li:last-child a", "title"))
+    assert kept_server.stop() == 0
+    page.set_input_files("#picture", kept / "tall.png")
+    page.wait_for_selector("#notice:not([hidden])")
+    assert "mocosearch serve" in page.inner_text("#notice")
+    page.click("#view .grid a")
+    assert not page.is_visible("#notice")
+    page.wait_for_selector("#notice:not([hidden])")
+    page.wait_for_selector("body:not(.busy)")
+    with serving(kept, tmp_path, "--port", str(kept_server.port)):
+        page.wait_for_selector("#shown[data-look^='like=']")
+        assert not page.is_visible("#notice")
+
+        (kept / path).unlink()
+        page.evaluate("id => { location.hash = `like=${id}`; }", gone)
+        page.wait_for_selector("#view aside .gone")
+        assert page.query_selector("#view .grid img")  # its neighbors are found all the same
+    page.close()

@@ -79,6 +79,14 @@ def test_more_and_less_like_this_become_chips_that_can_be_taken_away(server: Ser
     assert scores(page) == alone
     assert not page.query_selector(".chip")
 
+    page.evaluate("ids => { location.hash = ids.map((id) => `like=${id}`).join('&'); }", ids(page)[:8])
+    page.wait_for_selector(".chips.like .chip:nth-child(8)")
+    page.focus(f"{TILE} a")
+    page.keyboard.press("i")
+    page.click("#panel [data-tool=more]")
+    page.wait_for_selector("#panel", state="hidden")  # it would lie over the words
+    assert "take one away first" in page.inner_text("#notice")
+
 
 def test_a_search_follows_a_rectangle_when_it_is_let_go(server: Serving, open_page: OpenPage) -> None:
     page = open_page(server.address)
@@ -94,6 +102,15 @@ def test_a_search_follows_a_rectangle_when_it_is_let_go(server: Serving, open_pa
         page.mouse.down()
         page.mouse.move(*at[1], steps=4)
         page.mouse.up()
+
+    page.mouse.move(left + 0.1 * width, top + 0.1 * height)
+    page.mouse.down()
+    page.mouse.move(left + 0.9 * width, top + 0.9 * height, steps=4)
+    assert page.is_visible("#cropper .part")
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    assert not page.is_visible("#cropper .part")
+    assert not page.query_selector("body.busy")
 
     drag((0.7, 0.8), (0.2, 0.3))
     wait_for(page, "[data-look*='@']")
@@ -122,6 +139,13 @@ def test_a_search_follows_a_rectangle_when_it_is_let_go(server: Serving, open_pa
     assert scores(page) == whole
     assert not page.is_visible("#cropper .part")
 
+    page.set_viewport_size({"width": 900, "height": 360})
+    under = page.locator("#cropper").bounding_box()
+    facts = page.locator("aside .facts").bounding_box()
+    assert under
+    assert facts
+    assert under["y"] + under["height"] <= facts["y"]  # in a low window, too
+
 
 def test_a_rectangle_is_placed_with_the_keyboard_and_by_touch(server: Serving, open_page: OpenPage) -> None:
     page = open_page(server.address, "phone")
@@ -131,7 +155,15 @@ def test_a_rectangle_is_placed_with_the_keyboard_and_by_touch(server: Serving, o
         page.keyboard.press(keys)
     wait_for(page, f"[data-look='like={photo}@225,275,525,500']")
     assert page.evaluate("document.activeElement.id") == "cropper"
-    page.keyboard.press("Delete")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("Delete")  # at once
+    wait_for(page, f"[data-look='like={photo}']")
+    page.keyboard.press("ArrowLeft")
+    page.click("#surprise")  # before a search with the rectangle has begun
+    wait_for(page, "[data-look^='wall=']")
+    page.wait_for_timeout(800)
+    wait_for(page, "[data-look^='wall=']")
+    page.goto(f"{server.address}/#like={photo}")
     wait_for(page, f"[data-look='like={photo}']")
 
     box = page.locator("#cropper").bounding_box()
