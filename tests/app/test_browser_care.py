@@ -63,7 +63,7 @@ def test_a_rescan_shows_what_came_and_what_cannot_be_read_and_copies_are_found_a
     page.click("nav [data-tab=duplicates]")
     page.wait_for_selector("#shown[data-look=duplicates]")
     press(page, "#find-identical")
-    assert page.inner_text("#shown h2") == f"1 copy of 1 among 64 photos: {_bytes(kept / 'tall.png')} can be freed"
+    assert page.inner_text("#shown h2") == f"1 copy of 1 photo among 64: {_bytes(kept / 'tall.png')} can be freed"
     press(page, "#find-copies")
     all_pictures_load(page)
     members = [page.inner_text(f"#shown .group:has([alt='{name}'])") for name in ("again.png", "smaller.png")]

@@ -57,11 +57,11 @@ def _found(shown: DuplicatesView) -> str:
 
 
 def _summary(report: DuplicateReport) -> str:
-    among = count(report.photos, "photo")
     if not report.groups:
-        return f"No copies among {among}"
+        return f"No copies among {count(report.photos, 'photo')}"
     copies = f"{report.copies:,} {'copy' if report.copies == 1 else 'copies'}"
-    return f"{copies} of {len(report.groups):,} among {among}: {size(report.bytes_to_gain)} can be freed"
+    originals = count(len(report.groups), "photo")
+    return f"{copies} of {originals} among {report.photos:,}: {size(report.bytes_to_gain)} can be freed"
 
 
 def _notes(report: DuplicateReport, *, near: bool) -> Iterator[str]:
