@@ -41,7 +41,7 @@ def command(
 
     Upload or drop a picture, or click a photo of the library, and see its nearest neighbors. DIR is a folder that
     was indexed (or the folder of its index); without it, the library of the current folder, else the one indexed
-    last. Prints the address.
+    last. Prints the address. Programs ask the same over HTTP: docs/api.md.
 
     As it is, the page is for this machine only; it asks nothing of the network. Another --host, or a --name,
     wants a password or a token: docs/serving.md tells more. Ctrl-C stops it.
@@ -57,7 +57,7 @@ def command(
     index, why = library_in_use(folder)
     with Library.open(index) as library:
         photos = library.index.counts().get("indexed", 0)
-        click.echo(f"Serving {shown(library.root)} ({why}): {photos:,} photos. Ctrl-C stops.", err=True)
+        click.echo(f"Library  {shown(library.root)} ({why}): {photos:,} photos. Ctrl-C stops.", err=True)
         from mocosearch_app import serve
 
         serve(

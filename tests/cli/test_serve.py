@@ -78,7 +78,7 @@ def test_a_lost_encoder_is_one_line_and_the_page_is_served(root: Path, environme
     assert process.stderr
     address = process.stdout.readline().strip()
     assert httpx.get(address, trust_env=False).status_code == 200
-    assert "Serving" in process.stderr.readline()
+    assert "Library" in process.stderr.readline()
     assert "will not work" in process.stderr.readline()
     process.terminate()
     _, words = process.communicate(timeout=60)
@@ -89,7 +89,7 @@ def test_a_lost_encoder_is_one_line_and_the_page_is_served(root: Path, environme
 def test_sigterm_while_it_starts_ends_it_with_status_0(root: Path, environment: dict[str, str]) -> None:
     process = start(environment, str(root))
     assert process.stderr
-    assert "Serving" in process.stderr.readline()
+    assert "Library" in process.stderr.readline()
     process.terminate()
     assert process.wait(60) == 0
 
