@@ -1,3 +1,4 @@
+import asyncio
 import os
 from dataclasses import replace
 from email.message import Message
@@ -7,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
+from starlette import types
 
 from mocosearch.errors import PhotoGone
 from mocosearch.images.prepared import content_hash
+from mocosearch_app.api.photos import WholeFile
 from mocosearch_app.service.pictures.originals import Original, _disposition, genuine_path, open_original
 from mocosearch_index.records import Photo
 
@@ -169,6 +172,29 @@ def test_originals_that_were_refused_leave_no_file_open(root: Path) -> None:
         with pytest.raises(PhotoGone):
             open_original(root, photo)
     assert os.listdir("/dev/fd") == before  # noqa: PTH208
+
+
+def test_a_file_is_closed_when_the_client_leaves_amid_it(root: Path) -> None:
+    (root / "large.jpg").write_bytes(b"\xff\xd8\xff" + bytes(1_000_000))
+    original = open_original(root, indexed(root, "large.jpg"))
+    answer = WholeFile(original)
+
+    async def leave() -> None:
+        got_some = asyncio.Event()
+
+        async def send(message: types.Message) -> None:
+            if message["type"] == "http.response.body":
+                got_some.set()
+                await asyncio.Event().wait()  # it takes no more
+
+        async def receive() -> types.Message:
+            await got_some.wait()
+            return {"type": "http.disconnect"}
+
+        await answer({"type": "http", "asgi": {"spec_version": "2.3"}}, receive, send)
+
+    asyncio.run(leave())
+    assert original.file.closed
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ from typing import Annotated, Any
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Path, Response
 from fastapi.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from mocosearch_app.api.models import Folder, PhotoFacts
 from mocosearch_app.api.problems import problems
 from mocosearch_app.api.questions import LARGEST_ID
+from mocosearch_app.service.pictures.originals import Original
 from mocosearch_app.service.pictures.thumbnails import Kind
 from mocosearch_app.service.search import SearchService
 
@@ -20,6 +22,22 @@ _WEBP = "image/webp"
 _UNKNOWN = "application/octet-stream"
 
 PhotoId = Annotated[int, Path(alias="id", ge=0, le=LARGEST_ID)]
+
+
+class WholeFile(StreamingResponse):
+    """An original. Its file is closed when the client leaves amid it, and not only when Python tidies up some day."""
+
+    def __init__(self, file: Original) -> None:
+        headers = {"Content-Disposition": file.disposition, "Content-Length": str(file.size)}
+        super().__init__(file.chunks(), media_type=file.media_type, headers=headers)
+        self._file = file.file
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the file as far as the client takes it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._file.close()
 
 
 def photo_routes(service: SearchService) -> APIRouter:
@@ -51,8 +69,7 @@ def photo_routes(service: SearchService) -> APIRouter:
     async def original(photo_id: PhotoId) -> Response:
         """Give the file of a photo as it is; what browsers do not show themselves comes as an attachment."""
         file = await to_thread.run_sync(service.original, photo_id, limiter=pictures)
-        headers = {"Content-Disposition": file.disposition, "Content-Length": str(file.size)}
-        return StreamingResponse(file.chunks(), media_type=file.media_type, headers=headers)
+        return WholeFile(file)
 
     @router.get("/api/duplicates.csv", response_class=Response, responses=_file(404, kinds=["text/csv; charset=utf-8"]))
     def duplicates() -> Response:
