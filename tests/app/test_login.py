@@ -133,6 +133,7 @@ def test_any_other_header_opens_nothing(header: str) -> None:
     async def conversation(client: httpx.AsyncClient) -> None:
         answer = await client.get("/api/photos/1", headers={"authorization": header.encode("latin-1")})
         assert answer.status_code == 401
+        assert answer.headers["www-authenticate"] == "Bearer"
 
     talk(conversation)
 

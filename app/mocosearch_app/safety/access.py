@@ -63,7 +63,8 @@ class Access:
         # All are compared, each in the same time whatever it is: how long this takes tells nothing.
         if not sum(hmac.compare_digest(given, accepted) for accepted in self._accepted):
             self._tries.note(client)
-            raise Refused(HTTPStatus.UNAUTHORIZED, f"wrong password or token from {client}")
+            reason = f"wrong password or token from {client}"
+            raise Refused(HTTPStatus.UNAUTHORIZED, reason, {"WWW-Authenticate": "Bearer"})
         self._tries.forgive(client)
 
     def sign_in(self, secret: str, client: str) -> str:
