@@ -21,7 +21,9 @@ from mocosearch_index.records import Photo
 
 TURNED_AT_MOST = {"cpu": 5_000, "cuda": 200_000}  # photos: more would take longer than some ten minutes
 
-Step = Literal["Placing", "Measuring", "Comparing"]
+_READ_AT_ONCE = 1000  # photos between two words on how far it is
+
+Step = Literal["Reading", "Placing", "Measuring", "Comparing"]
 Progress = Callable[[Step, int, int], None]  # what is done, photos done, photos in all
 
 Order = tuple[int, int, tuple[bool, str, int], int, bytes]
@@ -90,7 +92,7 @@ def find_duplicates(
     take instead of a measured one. `turned`: look for turned and mirrored copies too; None: unless that takes long.
     PhotoGone, NoEncoder, EncoderMismatch.
     """
-    contents = _by_content(library.index)
+    contents = _by_content(library.index, progress)
     photos = sum(map(len, contents))
     search = _Search(library, contents, progress)
     if near and len(contents) > 1:
@@ -103,10 +105,16 @@ def find_duplicates(
     return DuplicateReport(photos, groups, search.calibration, search.turned, search.turned_left_out, search.unreadable)
 
 
-def _by_content(index: ImageIndex) -> list[list[Photo]]:
+def _by_content(index: ImageIndex, progress: Progress) -> list[list[Photo]]:
     """Return the indexed photos, those with the same bytes together, all in the order in which they would be kept."""
     contents: defaultdict[tuple[bytes | None, int], list[Photo]] = defaultdict(list)
-    for photo in sorted(index.photos("indexed"), key=keeping_order):
+    photos: list[Photo] = []
+    total = index.counts()["indexed"]
+    for photo in index.photos("indexed"):
+        if len(photos) % _READ_AT_ONCE == 0:
+            progress("Reading", len(photos), total)
+        photos.append(photo)
+    for photo in sorted(photos, key=keeping_order):
         contents[photo.content_hash, photo.size].append(photo)
     return list(contents.values())
 

@@ -110,7 +110,7 @@ def test_the_threshold_is_measured_and_kept(library: Library, report: DuplicateR
     steps: list[str] = []
     again = find_duplicates(library, turned=False, progress=lambda step, done, total: steps.append(step))
     assert again.calibration == measured
-    assert set(steps) == {"Placing", "Comparing"}
+    assert set(steps) == {"Reading", "Placing", "Comparing"}
     assert "04.bmp" not in by_keeper(again)
 
 

@@ -20,7 +20,8 @@ _STEPS = {
     "comparing": "comparing with known photos",
     "embedding": "embedding new photos",
     "saving": "preparing the search",
-    "Placing": "reading what is known of the photos",
+    "Reading": "reading what is known of the photos",
+    "Placing": "finding the nearest of every photo",
     "Measuring": "measuring on made copies how well the encoder tells them",
     "Comparing": "comparing all photos",
 }
