@@ -25,6 +25,7 @@ from mocosearch.library.status import LibraryStatus, library_status
 from mocosearch.update.run import UpdateReport, no_photos, run_update
 from mocosearch.update.work import Progress
 from mocosearch.user_folders import encoder_trained_last
+from mocosearch_index.catalog.file import not_an_index
 from mocosearch_index.errors import EncoderMismatch, IndexExists, MocosearchError, NotWritable
 from mocosearch_index.image_index import ImageIndex, is_index
 from mocosearch_index.paths import is_reachable, shown
@@ -289,7 +290,7 @@ class Library:
         Commits every few seconds, and before it ends for `stop()` or KeyboardInterrupt. When all photos are gone,
         or very many at once, they are kept unless `prune`. `time_cap`: seconds to decode one photo. NoPhotos,
         DiskFull (all that was committed is kept). A library made just now is taken back when it fails with no photo
-        in it, so that no encoder is bound to it.
+        in it, so that no encoder is bound to it. NotAnIndex when the drive went meanwhile.
         """
         fresh, self._fresh = self._fresh, False
         try:
@@ -298,6 +299,10 @@ class Library:
             if fresh and not self.index.counts()["indexed"]:
                 self._discard()
             raise
+        except FileNotFoundError as error:
+            if is_index(self.index.folder):
+                raise
+            raise not_an_index(self.index.folder) from error
 
     def verify(self, repair: bool = False) -> list[Problem]:
         """Check all that is stored, the copy of the encoder too; return what is wrong, and with `repair` mend it.

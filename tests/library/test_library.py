@@ -18,7 +18,15 @@ from mocosearch.errors import BadCheckpoint, NoEncoder, NoLibrary, NoPhotos, Pho
 from mocosearch.library import Library, Progress
 from mocosearch.nets import build_backbone
 from mocosearch.update import work as update_work
-from mocosearch_index.errors import DiskFull, EncoderMismatch, IndexExists, IndexLocked, NotWritable, UnknownPhoto
+from mocosearch_index.errors import (
+    DiskFull,
+    EncoderMismatch,
+    IndexExists,
+    IndexLocked,
+    NotAnIndex,
+    NotWritable,
+    UnknownPhoto,
+)
 from mocosearch_index.image_index import ImageIndex
 
 SIZES = Preprocessing(36, 32, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
@@ -95,6 +103,17 @@ def test_an_update_without_changes_embeds_nothing(library: Library) -> None:
     assert (report.found, report.new, report.embedded, report.unchanged) == (6, 0, 0, 6)
     assert [progress.stage for progress in seen] == ["saving"]
     assert library.index.change == before
+
+
+def test_a_drive_that_goes_amid_an_update_is_asked_for(library: Library, root: Path, tmp_path: Path) -> None:
+    write_photo(root, b"new.jpg", 100)
+
+    def pull(progress: Progress) -> None:
+        if progress.stage == "embedding" and root.exists():
+            root.rename(tmp_path / "unplugged")
+
+    with pytest.raises(NotAnIndex, match="connect the drive"):
+        library.update(pull)
 
 
 def test_new_changed_deleted_and_returned_photos_are_followed(library: Library, root: Path, tmp_path: Path) -> None:
