@@ -27,7 +27,8 @@ def closed(indexed: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 def sign_in(page: "Page") -> None:
-    page.keyboard.type(PASSWORD)  # the field has the focus
+    page.wait_for_selector("input[type=password]:focus")
+    page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
     page.wait_for_selector("#view .grid")
 
