@@ -171,6 +171,7 @@ def test_what_another_process_indexes_or_drops_shows_at_the_next_look(
         writer.update()
         new = id_of(writer, "new.png")
         dropped = id_of(writer, "tall.png")
+    assert service.detail(new).tile.name == "new.png"
     assert service.view(Wall(0)).photos == 61
     assert service.view(of(new)).like
     with pytest.raises(NothingToShow):

@@ -111,7 +111,7 @@ class SearchService:
 
     def detail(self, photo_id: int, look: Wall | Search | None = None) -> Detail:
         """Tell all that is known of a photo, with its score by `look` if that is a search; NothingToShow."""
-        photo = self._examples.photo(photo_id)
+        photo = self._photo(photo_id)
         score = None
         if isinstance(look, Search):
             found, _ = self._nearest(look.like, look.unlike, 1, PhotoFilter(ids=frozenset({photo_id})))
@@ -144,12 +144,12 @@ class SearchService:
 
     def thumbnail(self, photo_id: int) -> bytes:
         """Return the thumbnail of a photo as WebP; NothingToShow."""
-        return self._small(self._examples.photo(photo_id), Kind.THUMBNAIL)
+        return self._small(self._photo(photo_id), Kind.THUMBNAIL)
 
     def original(self, photo_id: int) -> Original:
         """Open the file of a photo; NothingToShow when it is gone."""
         try:
-            return open_original(self._library.root, self._examples.photo(photo_id))
+            return open_original(self._library.root, self._photo(photo_id))
         except PhotoGone as error:
             raise NothingToShow(str(error)) from error
 
@@ -181,6 +181,10 @@ class SearchService:
             return self._tile(self._examples.photo(photo_id))
         except NothingToShow:  # forgotten since its id was read
             return None
+
+    def _photo(self, photo_id: int) -> Photo:
+        self._shelf.contents()  # with the look at what other processes have committed
+        return self._examples.photo(photo_id)
 
     def _example_tile(self, example: Example) -> Tile:
         if isinstance(example.of, str):
