@@ -199,11 +199,11 @@ def test_filters_hold_for_wall_and_search_and_are_cleared_together(
         slider.dispatchEvent(new Event("input", { bubbles: true }));
         slider.dispatchEvent(new Event("change", { bubbles: true }));
     }""",
-        f"{middle - 0.005:.2f}",
+        f"{middle:.3f}",  # of scores that all lie close together
     )
     wait_for(page, "[data-look*='&min=']")
-    assert 1 <= len(ids(page)) <= 6
-    assert min(scores(page)) >= middle - 0.011
+    assert 1 <= len(ids(page)) < 6
+    assert min(scores(page)) >= middle - 0.001
 
     page.fill("#filters [name=from]", "2020-01-01")
     page.press("#filters [name=from]", "Enter")

@@ -65,7 +65,7 @@ def searched(
 ) -> View:
     like = like or (tile("query.jpg"),)
     look = Search(tuple(each.example for each in like), tuple(each.example for each in unlike), filters)
-    return View(look, "/photos", 1200, 700, tiles, 0, following, like, unlike, len(tiles), 12.34)
+    return View(look, "/photos", 1200, 700, tiles, 0, following, like, unlike, len(tiles), None, 12.34)
 
 
 def detailed(shown: Tile) -> Detail:

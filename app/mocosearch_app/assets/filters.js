@@ -13,6 +13,7 @@ onView((section) => {
   button.dataset.count = count || "";
   if (count) unfold(true);
   form().classList.toggle("of-search", like.length > 0);
+  if (!filters.min) fitScores(section.querySelector(".search")?.dataset.lowest ?? 0);
   for (const [name, value] of Object.entries(shownIn(filters))) {
     if (document.activeElement !== field(name)) field(name).value = value;
   }
@@ -20,8 +21,13 @@ onView((section) => {
 });
 
 // As the fields of the form take them: days, where an address may say 2024 or 2024-05.
-function shownIn({ folder = "", from = "", to = "", min = "0" }) {
+function shownIn({ folder = "", from = "", to = "", min = field("min").min }) {
   return { folder, from: from && `${from}-01-01`.slice(0, 10), to: to && lastDay(to), min };
+}
+
+// The scores of a search often lie close together: the slider reaches from the lowest of them up, and chooses all there.
+function fitScores(lowest) {
+  field("min").min = Math.floor(lowest * 1000) / 1000;
 }
 
 function lastDay(date) {
@@ -31,8 +37,12 @@ function lastDay(date) {
 }
 
 function showScore() {
-  const value = Number(field("min").value);
-  form().querySelector("output").value = value ? value.toFixed(2) : "any";
+  form().querySelector("output").value = leastScore() ? Number(leastScore()).toFixed(3) : "any";
+}
+
+function leastScore() {
+  const { value, min } = field("min");
+  return Number(value) > Number(min) ? value : "";
 }
 
 function unfold(on) {
@@ -54,9 +64,8 @@ async function suggestFolders() {
 function apply() {
   if (!form().checkValidity()) return; // a year that is still being typed
   const chosen = Object.fromEntries(new FormData(form()));
-  const min = Number(chosen.min);
   const isSearch = parse(look()).like.length > 0;
-  go(filtered(look(), { ...chosen, min: isSearch && min ? String(min) : "" }));
+  go(filtered(look(), { ...chosen, min: isSearch ? leastScore() : "" }));
 }
 
 document.addEventListener("input", (event) => event.target.name === "min" && showScore());

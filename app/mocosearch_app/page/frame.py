@@ -55,7 +55,7 @@ def _filters() -> str:
         '<label>Folder <input name="folder" list="folders" placeholder="any" autocomplete="off" spellcheck="false">'
         '</label><datalist id="folders"></datalist>'
         f'<label>From <input name="from" {_DATE}></label><label>To <input name="to" {_DATE}></label>'
-        '<label class="score">Score at least <input name="min" type="range" min="0" max="1" step="0.01" value="0">'
+        '<label class="score">Score at least <input name="min" type="range" min="0" max="1" step="0.001" value="0">'
         "<output>any</output></label>"
         '<button type="button" class="action quiet clear-filters">Clear</button></form>'
     )

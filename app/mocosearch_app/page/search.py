@@ -6,6 +6,7 @@ from mocosearch_app.page.grid import grid
 from mocosearch_app.page.parts import icon, picture, section, words
 from mocosearch_app.page.words import count
 from mocosearch_app.service.looks import Filters
+from mocosearch_app.service.search import MOST
 from mocosearch_app.service.tiles import Tile, View
 
 _CLEAR = '<p><button type="button" class="action clear-filters">Clear the filters</button></p>'
@@ -53,7 +54,8 @@ def _search(shown: View, number: str) -> str:
     is_shareable = all(isinstance(tile.example.of, int) for tile in (*shown.like, *shown.unlike))
     heading = f'<div class="heading"><h1 tabindex="-1">{found}</h1><p>{of}</p>{_link() if is_shareable else ""}</div>'
     body = grid(shown) if shown.found else _why_nothing(shown)
-    inner = f'<div class="search">{_aside(shown, query)}<div class="results">{heading}{body}</div></div>'
+    lowest = "" if shown.lowest is None else f' data-lowest="{shown.lowest:.4f}"'
+    inner = f'<div class="search"{lowest}>{_aside(shown, query)}<div class="results">{heading}{body}</div></div>'
     return section(str(shown.look), query.name, inner, number, says=f"{found}, {of}" if of else found)
 
 
@@ -62,7 +64,8 @@ def _counted(shown: View) -> tuple[str, str]:
     if not shown.found:
         return "No neighbors", ""
     passing = " that pass the filters" if shown.matching < shown.photos else ""
-    of = f"nearest first, of {count(shown.matching, 'photo')}{passing}, in {_time(shown.milliseconds or 0)}"
+    order = "the nearest" if shown.found == MOST else "nearest first,"
+    of = f"{order} of {count(shown.matching, 'photo')}{passing}, in {_time(shown.milliseconds or 0)}"
     return count(shown.found, "neighbor"), of
 
 

@@ -84,9 +84,19 @@ class SearchService:
         matching = len(self._shelf.matching(where))
         end = start + PAGE
         tiles = self._tiles(found[start:end])
-        next_start = end if end < len(found) else None
         return View(
-            look, self.root, self._count(), matching, tiles, start, next_start, like, unlike, len(found), milliseconds
+            look,
+            self.root,
+            self._count(),
+            matching,
+            tiles,
+            start,
+            next_start=end if end < len(found) else None,
+            like=like,
+            unlike=unlike,
+            found=len(found),
+            lowest=found[-1][1] if found else None,
+            milliseconds=milliseconds,
         )
 
     def find(self, like: Sequence[Example | Picture], unlike: Sequence[Example], filters: Filters, k: int) -> Found:

@@ -47,8 +47,8 @@ class Found:
 class View:
     """A step of what a look shows: tiles, and where the next step starts, if there is one.
 
-    Of a search also the pictures it goes by, how many neighbors it found and the time it took; `photos` are those in
-    the library, `matching` those that pass the filters but for the score.
+    Of a search also the pictures it goes by, how many neighbors it found, the lowest of their scores and the time it
+    took; `photos` are those in the library, `matching` those that pass the filters but for the score.
     """
 
     look: Wall | Search
@@ -61,6 +61,7 @@ class View:
     like: tuple[Tile, ...] = ()
     unlike: tuple[Tile, ...] = ()
     found: int = 0
+    lowest: float | None = None
     milliseconds: float | None = None
 
 
