@@ -2,7 +2,7 @@
 
 mocosearch demo --no-serve --keep demo                                    # satellite tiles: demo/index
 mocosearch train grocery --out run && mocosearch index grocery            # phone photos
-python docs/screenshots.py demo/index Residential/Residential_103.jpg grocery "train/Fruit/Mango/Mango_018.jpg"
+python docs/screenshots.py demo/index Residential/Residential_103.jpg grocery Fruit/Mango/Mango_018.jpg
 
 Each library comes with a photo of it, relative to its root. The pictures are written beside this file.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 HERE = Path(__file__).parent
 DESK, PHONE = {"width": 1280, "height": 820}, {"width": 390, "height": 780}
-COLORS = 256  # of a picture: a fourth of the bytes, and nobody sees it
+LONG = 900_000  # milliseconds: looking for copies reads every photo
 
 
 @contextmanager
@@ -57,13 +57,15 @@ def opened(browser: "Browser", address: str, size: dict[str, int], scheme: str) 
     context = browser.new_context(viewport=size, color_scheme=scheme, has_touch=size is PHONE)
     page = context.new_page()
     page.goto(address)
-    page.wait_for_selector("#shown")
+    look = address.partition("#")[2].partition("&open=")[0]
+    page.wait_for_selector(f"#shown[data-look='{look}']")
     settle(page)
     yield page
     context.close()
 
 
 def settle(page: "Page") -> None:
+    page.wait_for_selector("#shown:not([data-again])", timeout=LONG)
     page.wait_for_selector("body:not(.busy)")
     page.wait_for_load_state("networkidle")
     page.wait_for_timeout(500)
@@ -71,8 +73,8 @@ def settle(page: "Page") -> None:
 
 def save(page: "Page", name: str) -> None:
     shot = Image.open(BytesIO(page.screenshot()))
-    shot.convert("RGB").quantize(COLORS).save(HERE / f"{name}.png", optimize=True)
-    print(HERE / f"{name}.png")
+    shot.convert("RGB").save(HERE / f"{name}.webp", quality=82, method=6)
+    print(HERE / f"{name}.webp")
 
 
 def take_tiles(browser: "Browser", address: str, photo_id: int) -> None:
@@ -93,7 +95,7 @@ def take_photos(browser: "Browser", address: str, photo_id: int) -> None:
         save(page, "page-phone")
     with opened(browser, f"{address}/#duplicates", DESK, "light") as page:
         page.click("[data-action='find-copies']")
-        page.wait_for_selector("#shown:not([data-again]) [data-action='find-copies']", timeout=600_000)
+        page.wait_for_selector("#shown[data-again]")
         settle(page)
         save(page, "page-duplicates")
 
