@@ -2,7 +2,7 @@
 
 from html import escape
 
-from mocosearch_app.page.parts import icon
+from mocosearch_app.page.parts import GONE, icon
 from mocosearch_app.page.words import size
 from mocosearch_app.service.looks import Filters, Search, Wall
 from mocosearch_app.service.tiles import Detail
@@ -21,7 +21,7 @@ def detail(shown: Detail, look: Wall | Search | None, number: str) -> str:
 def _figure(shown: Detail) -> str:
     tile = shown.tile
     if shown.preview is None:
-        return '<figure><p class="gone">This photo is gone from the folder</p></figure>'
+        return f'<figure><p class="gone">{GONE}</p></figure>'
     return (
         f'<figure><img src="{shown.preview}" alt="{escape(tile.name)}" width="{tile.width}" height="{tile.height}" '
         f'style="background-image: url({tile.thumbnail})" draggable="false"></figure>'

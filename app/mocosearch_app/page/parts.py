@@ -4,6 +4,8 @@ from html import escape
 
 from mocosearch_app.service.tiles import Tile
 
+GONE = "This photo is gone from the folder"
+
 
 def section(look: str, title: str, inner: str, number: str, *, says: str = "", again: int | None = None) -> str:
     """Return a view: what stands below the bar, as the answer to question `number`.
@@ -37,7 +39,7 @@ def words(heading: str, text: str, more: str = "") -> str:
 def picture(tile: Tile, *, loading: str = "lazy") -> str:
     """Return a tile's picture, or words when its file is gone."""
     if tile.thumbnail is None:
-        return '<span class="picture gone">This photo is gone from the folder</span>'
+        return f'<span class="picture gone">{GONE}</span>'
     return (
         f'<img class="picture" src="{tile.thumbnail}" alt="{escape(tile.name)}" loading="{loading}" '
         f'width="{tile.width}" height="{tile.height}" decoding="async" draggable="false">'
