@@ -65,7 +65,7 @@ class Caretaker:
         self._thread: threading.Thread | None = None
         self._state: Running | Ended | None = None
         self._found: Found | None = None
-        self._step_began = _Mark("", 0, 0.0)
+        self._step_began = _Mark(0, 0.0)
         self._closed = False
 
     def start(self, task: Task) -> bool:
@@ -143,7 +143,7 @@ class Caretaker:
             if not isinstance(self._state, Running):
                 return
             if step != self._state.step:
-                self._step_began = _Mark(step, done, time.monotonic())
+                self._step_began = _Mark(done, time.monotonic())
             self._state = Running(self._state.task, step, done, total)
 
 
@@ -155,7 +155,6 @@ class _Stopped(Exception):
 class _Mark:
     """Where a step began."""
 
-    step: str
     done: int
     at: float  # seconds, monotonic
 

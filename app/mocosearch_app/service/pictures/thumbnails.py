@@ -20,7 +20,7 @@ from mocosearch_index.atomic import atomic_write, not_writable
 from mocosearch_index.records import Photo
 
 _QUALITY = 80
-_EFFORT = 2  # of WebP's 6: half the time of the usual 4 for files 4% larger
+_EFFORT = 2  # of WebP's 6: half the time of the usual 4, for files that are a few percent larger
 _KEY_BYTES = 32
 _NAME = re.compile(r"(?P<id>[0-9a-f]{1,15})-(?P<seal>[0-9a-f]{32})")
 
