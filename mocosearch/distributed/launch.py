@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -120,7 +121,8 @@ def _leave(exit_code: int) -> NoReturn:
 
 
 def _report(folder: str, content: dict[str, object]) -> None:
-    (Path(folder) / f"{os.environ['RANK']}.json").write_text(json.dumps(content))
+    # When: a rank says it before it leaves, so before the others can lose their connection to it and fail as well.
+    (Path(folder) / f"{os.environ['RANK']}.json").write_text(json.dumps({"at": time.time_ns(), **content}))
 
 
 def _reported(folder: Path) -> MocosearchError | None:
@@ -135,13 +137,18 @@ def _reported(folder: Path) -> MocosearchError | None:
 
 
 def _died(error: ChildFailedError, folder: Path) -> RankFailed:
-    """Return the error for ranks that failed unexpectedly: a killed one is the cause, the others follow from it."""
-    number, failure = min(error.failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
-    report = folder / f"{number}.json"
+    """Return the error for ranks that failed unexpectedly: the one that went without a word, or spoke first, is the
+    cause; the others follow from it.
+    """
+    reports = {int(path.stem): json.loads(path.read_text()) for path in folder.glob("*.json")}
+    number, failure = min(
+        error.failures.items(),
+        key=lambda item: (item[1].exitcode >= 0, reports.get(item[0], {"at": 0})["at"], item[1].timestamp),
+    )
     if failure.exitcode < 0:
         how = f"was killed by {signal.Signals(-failure.exitcode).name}"
-    elif report.exists():
-        how = f"failed ({json.loads(report.read_text())['traceback'].strip().splitlines()[-1]})"
+    elif number in reports:
+        how = f"failed ({reports[number]['traceback'].strip().splitlines()[-1]})"
     else:
         how = f"ended with exit code {failure.exitcode}"
     return RankFailed(
