@@ -1,0 +1,134 @@
+"""What a real index shows: the vectors stored as those of a library are, searched as a person set it, then deleted.
+
+Its figures stand beside those of exact search over the same photos, so that the loss of float16, of a projection, of
+cells and of compression is seen.
+"""
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mocosearch.errors import BadSettings
+from mocosearch.evaluation import first_k
+from mocosearch.evaluation.inputs import Vectors
+from mocosearch.evaluation.outcome import Figure
+from mocosearch.evaluation.ranking import DEPTH, Ranking
+from mocosearch.evaluation.relevance import Marks, Places, Relevance
+from mocosearch_index.image_index import ImageIndex
+from mocosearch_index.records import (
+    EmbeddedPhoto,
+    EncoderIdentity,
+    FileStamp,
+    IndexSettings,
+    SearchReport,
+    SearchSettings,
+)
+
+_SHOWN = 10  # photos that a search shows first
+_MOST_ASKED = 5000  # queries: an index compares them one by one
+_COMMIT = 1000  # vectors
+_ASKED_AT_ONCE = 256
+_TIE = 1e-4  # a photo nearly as near as the last wanted one is as good: copies have no order, and float16 rounds
+
+Float64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shown:
+    """What an index showed, and what it was."""
+
+    places: Places  # (m, k), best first; -1: nothing more was found
+    report: SearchReport
+
+
+def index_figures(
+    unit: Vectors, relevance: Relevance, ranking: Ranking, gallery: Places, settings: SearchSettings
+) -> tuple[list[Figure], SearchReport]:
+    """Score what an index over `gallery` (g,) of the unit vectors (n, dim) shows for the queries of `ranking`.
+
+    Beside each figure stands what is lost of the exact one, the mean of differences photo by photo. Of many queries
+    5,000 are asked, evenly spaced. Raises what `ask_index` does.
+    """
+    asked = np.unique(np.linspace(0, len(ranking.queries) - 1, _MOST_ASKED).round().astype(np.int64))
+    queries, relevant = ranking.queries[asked], ranking.relevant[asked]
+    answer = ask_index(unit, queries, gallery, settings, min(DEPTH, ranking.gallery))
+    hits = relevance.marks(queries, answer.places) & (answer.places >= 0)
+    k = min(_SHOWN, ranking.gallery)
+    recall = recall_of_nearest(unit, queries, ranking.shown.scores[asked, k - 1], answer.places[:, :k])
+    scores: dict[str, tuple[Callable[[Marks], Float64], Float64]] = {
+        f"precision@{k}": (
+            lambda marks: first_k.precision(marks, k),
+            first_k.chance_precision(relevant, ranking.gallery),
+        ),
+        f"hit@{k}": (lambda marks: first_k.hit_rate(marks, k), first_k.chance_hit(relevant, ranking.gallery, k)),
+        f"mAP@{DEPTH}": (
+            lambda marks: first_k.average_precision(marks, relevant, DEPTH),
+            first_k.chance_average_precision(relevant, ranking.gallery, DEPTH),
+        ),
+    }
+    figures = [Figure(f"index recall@{k}", float(recall.mean()), k / ranking.gallery, of_photos=recall)]
+    for name, (score, chance) in scores.items():
+        found = score(hits)
+        lost = score(ranking.hits[asked]) - found
+        figures.append(Figure(f"index {name}", float(found.mean()), float(chance.mean()), of_photos=found))
+        figures.append(Figure(f"lost {name}", float(lost.mean()), better="lower", of_photos=lost))
+    return figures, answer.report
+
+
+def ask_index(unit: Vectors, queries: Places, gallery: Places, settings: SearchSettings, k: int) -> Shown:
+    """Put `gallery` (g,) of the unit vectors (n, dim) into an index and ask it for the k nearest of `queries` (m,).
+
+    A query is not shown itself. A zero vector is neither stored nor finds anything, as in a library.
+    Raises BadSettings for more numbers than there are, DiskFull and NotWritable for the folder of temporary files.
+    """
+    dim = unit.shape[1]
+    if settings.dim is not None and not 1 <= settings.dim <= dim:
+        raise BadSettings(f"These vectors have {dim} numbers: name a --dim from 1 to {dim}, not {settings.dim}.")
+    with tempfile.TemporaryDirectory(prefix="mocosearch-evaluation-") as folder:
+        encoder = EncoderIdentity("evaluation", dim, "evaluation")
+        with ImageIndex.create(Path(folder) / "index", root=folder, encoder=encoder) as index:
+            index.set_settings(IndexSettings(search=settings))
+            _fill(index, unit, gallery[unit[gallery].any(axis=1)])
+            index.save_search_file()
+            return Shown(_ask(index, unit, queries, k), index.search_report())
+
+
+def recall_of_nearest(unit: Vectors, queries: Places, least: NDArray[np.float32], shown: Places) -> Float64:
+    """Return (m,) the share of `shown` (m, k) whose cosine with `queries` (m,) is at least that of the kth nearest.
+
+    That cosine is `least` (m,). So the share is that of the k nearest which are shown, but of equally near photos
+    any will do.
+    """
+    right = np.zeros(shown.shape, dtype=np.bool_)
+    for start in range(0, len(queries), _ASKED_AT_ONCE):
+        block = slice(start, start + _ASKED_AT_ONCE)
+        cosine = np.einsum("md,mkd->mk", unit[queries[block]], unit[shown[block]])
+        right[block] = (cosine >= least[block, None] - _TIE) & (shown[block] >= 0)
+    shares: Float64 = right.mean(axis=1)
+    return shares
+
+
+def _fill(index: ImageIndex, unit: Vectors, gallery: Places) -> None:
+    """Commit the vectors under their places as paths, some at a time as an update does."""
+    for start in range(0, len(gallery), _COMMIT):
+        block = gallery[start : start + _COMMIT].tolist()
+        index.commit(
+            [EmbeddedPhoto(FileStamp(b"%d" % place, 0, 0), b"%d" % place, 1, 1, None, unit[place]) for place in block]
+        )
+
+
+def _ask(index: ImageIndex, unit: Vectors, queries: Places, k: int) -> Places:
+    """Return the places (m, k) of what the index shows for each query, other than itself."""
+    place_of = {file.id: int(path) for path, file in index.known().items()}
+    shown = np.full((len(queries), k), -1)
+    seeing = np.flatnonzero(unit[queries].any(axis=1))
+    for start in range(0, len(seeing), _ASKED_AT_ONCE):
+        block = seeing[start : start + _ASKED_AT_ONCE]
+        for row, found in zip(block, index.search(unit[queries[block]], k + 1), strict=True):
+            others = [place for place in (place_of[photo] for photo, _ in found) if place != queries[row]]
+            shown[row, : min(k, len(others))] = others[:k]
+    return shown
