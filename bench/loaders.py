@@ -44,7 +44,7 @@ def mocosearch(folder: Path, cache: Path, batch: int, workers: int) -> Generator
         if not loaders:
             pack = Pack(cache, short_side=packed_short_side(recipe.views))
             packed, _ = pack.update(folder, find_photos(folder))
-            loaders.append(ViewBatches(pack, packed, recipe, torch.device("cpu"), workers=workers))
+            loaders.append(ViewBatches.of_recipe(pack, packed, recipe, torch.device("cpu"), workers=workers))
         steps = loaders[0].steps_per_epoch
         first = steps * next(numbers)
         return map(loaders[0], range(first, first + steps))

@@ -69,11 +69,13 @@ def _speak_torchrun() -> None:
     os.environ["WORLD_SIZE"] = slurm["SLURM_NTASKS"]
 
 
-def launch(work: Callable[[], Any], ranks: int) -> Any:
+def launch(
+    work: Callable[[], Any], ranks: int, *, remedy: str = "continue from the last checkpoint with --resume"
+) -> Any:
     """Run `work`, which can be pickled, in `ranks` new processes of this machine; return what the first one returns.
 
     A MocosearchError of any rank is raised here again; when a rank dies otherwise the rest is ended and RankFailed
-    says which and why.
+    says which and why, and `remedy`.
     """
     for chatty in ("torch.distributed.elastic", "torch.multiprocessing"):  # our own words are below
         logging.getLogger(chatty).setLevel(logging.CRITICAL)
@@ -91,10 +93,10 @@ def launch(work: Callable[[], Any], ranks: int) -> Any:
         try:
             return elastic_launch(config, _rank)(work, folder)[0]
         except ChildFailedError as error:
-            raise _reported(Path(folder)) or _died(error, Path(folder)) from None
+            raise _reported(Path(folder)) or _died(error, Path(folder), remedy) from None
         except SignalException as error:
             raise _reported(Path(folder)) or Interrupted(
-                f"Stopped by {signal.Signals(error.sigval).name}; the last checkpoint is kept."
+                f"Stopped by {signal.Signals(error.sigval).name}; {remedy}."
             ) from None
 
 
@@ -136,7 +138,7 @@ def _reported(folder: Path) -> MocosearchError | None:
     return None
 
 
-def _died(error: ChildFailedError, folder: Path) -> RankFailed:
+def _died(error: ChildFailedError, folder: Path, remedy: str) -> RankFailed:
     """Return the error for ranks that failed unexpectedly: the one that went without a word, or spoke first, is the
     cause; the others follow from it.
     """
@@ -151,7 +153,4 @@ def _died(error: ChildFailedError, folder: Path) -> RankFailed:
         how = f"failed ({reports[number]['traceback'].strip().splitlines()[-1]})"
     else:
         how = f"ended with exit code {failure.exitcode}"
-    return RankFailed(
-        f"The training process of rank {number} {how}, so the others were ended; continue from the last checkpoint "
-        "with --resume."
-    )
+    return RankFailed(f"The training process of rank {number} {how}, so the others were ended; {remedy}.")

@@ -94,8 +94,8 @@ def resize_flat(flat: Tensor, sizes: NDArray[np.int64], size: int) -> Tensor:
     """
     ends = torch.from_numpy(sizes.prod(axis=1).cumsum())  # in pixels
     starts = torch.cat([ends.new_zeros(1), ends[:-1]]).to(flat.device)
-    pixels = flat[: 3 * int(ends[-1])].view(-1, 3)
-    out = []
+    pixels = flat[: 3 * int(sizes.prod(axis=1).sum())].view(-1, 3)
+    out = [flat.new_empty(0, 3, size, size, dtype=torch.float32)]
     for first in range(0, len(sizes), _CROPS_AT_ONCE):
         part = slice(first, first + _CROPS_AT_ONCE)
         highest, widest = sizes[part].max(axis=0).tolist()

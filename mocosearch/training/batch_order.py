@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ def _order(seed: int, epoch: int, photos: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class BatchOrder:
-    """Every epoch visits the photos once, in a new order, in whole batches; a rank takes its own part of each."""
+    """Every epoch visits the photos once, in a new order; a rank takes its own part of each batch."""
 
     seed: int
     places: NDArray[np.int64]  # (N, 3): start, height and width of each photo in the pack
@@ -31,21 +32,24 @@ class BatchOrder:
     own: slice  # this rank's part of it
     views: "ViewsSection"
     views_per_image: int
+    only_whole: bool = True  # batches: what is left at the end of an epoch is left out, else it is a smaller batch
 
     @property
     def steps_per_epoch(self) -> int:
-        """The number of whole batches in an epoch."""
-        return len(self.places) // self.batch
+        """The number of batches in an epoch."""
+        count = len(self.places)
+        return count // self.batch if self.only_whole else ceil(count / self.batch)
 
     @property
     def images(self) -> int:
-        """The number of images in this rank's part of a batch."""
-        return int(self.own.stop - self.own.start)
+        """The number of images in this rank's part of a whole batch."""
+        return len(range(self.batch)[self.own])
 
     def ids(self, step: int) -> NDArray[np.int64]:
         """Return the positions of this rank's images in the run's list of photos."""
         epoch, position = divmod(step, self.steps_per_epoch)
-        return _order(self.seed, epoch, len(self.places))[position * self.batch :][self.own]
+        order = _order(self.seed, epoch, len(self.places))
+        return order[position * self.batch : (position + 1) * self.batch][self.own]
 
     def parameters(self, step: int) -> list[ViewParameters]:
         """Draw what happens to this rank's images in each view."""

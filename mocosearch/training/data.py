@@ -6,6 +6,7 @@ whose bytes are copied there and become views on the GPU itself.
 
 import os
 from collections.abc import Sequence
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -32,16 +33,30 @@ def default_workers(device: torch.device) -> int:
 
 
 class ViewBatches:
-    """Every epoch visits the images once, in a new order, in whole batches; each image gives the method's views."""
+    """The views of each step's images, in an order that says which."""
 
     def __init__(
-        self, pack: Pack, photos: Sequence[PackedPhoto], recipe: Recipe, device: torch.device, *, workers: int = 0
+        self, pack: Pack, photos: Sequence[PackedPhoto], order: BatchOrder, device: torch.device, *, workers: int = 0
     ) -> None:
         self.pack = pack  # kept open: its pixels are in use
         self.photos = photos
         self.device = device
         self.workers = workers
-        self.order = BatchOrder(
+        self.order = order
+        self.steps_per_epoch = order.steps_per_epoch
+        crops = Crops(pack.pixels_path, order)
+        if device.type == "cpu":
+            self._loader = Loader(CpuViews(crops), views_bytes(order), workers)
+        else:
+            self._loader = Loader(crops.write_all, crops.most_bytes(), workers, pinned=True)
+            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def of_recipe(
+        cls, pack: Pack, photos: Sequence[PackedPhoto], recipe: Recipe, device: torch.device, *, workers: int = 0
+    ) -> Self:
+        """Return a recipe's batches: all of one size, and of each image as many views as the method takes."""
+        order = BatchOrder(
             seed=recipe.seed,
             places=places_of(photos),
             batch=recipe.batch,
@@ -49,13 +64,7 @@ class ViewBatches:
             views=recipe.views,
             views_per_image=METHODS[recipe.method.name].views_per_image,
         )
-        self.steps_per_epoch = self.order.steps_per_epoch
-        crops = Crops(pack.pixels_path, self.order)
-        if device.type == "cpu":
-            self._loader = Loader(CpuViews(crops), views_bytes(self.order), workers)
-        else:
-            self._loader = Loader(crops.write_all, crops.most_bytes(), workers, pinned=True)
-            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
+        return cls(pack, photos, order, device, workers=workers)
 
     @property
     def pixels(self) -> Pixels:
@@ -69,7 +78,7 @@ class ViewBatches:
         """
         ids = torch.from_numpy(self.order.ids(step).copy())
         if self.device.type == "cpu":
-            return as_views(self._loader(step), self.order), ids
+            return as_views(self._loader(step), self.order, step), ids
         return self._on_gpu(step), ids
 
     def _on_gpu(self, step: int) -> list[Tensor]:

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from hashlib import blake2b
 from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
@@ -13,11 +12,7 @@ from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoders import Encoder
-from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled, TrainingStopped
-from mocosearch.images.pack import Pack, UnpackedPhoto
-from mocosearch.images.pack_cache import drop_unused_packs
-from mocosearch.images.packed import PackedPhoto
-from mocosearch.images.view_parameters import packed_short_side
+from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled
 from mocosearch.images.walk import find_photos
 from mocosearch.nets import backbone_names
 from mocosearch.recipes import BackboneSection, Recipe
@@ -31,19 +26,19 @@ from mocosearch.training.build import (
 from mocosearch.training.compilation import can_compile, compile_networks
 from mocosearch.training.data import ViewBatches, default_workers
 from mocosearch.training.monitor import SHARE, Probe
+from mocosearch.training.packs import CountCallback as CountCallback  # passed on to who starts runs
+from mocosearch.training.packs import default_pack_folder, open_packed, pack_photos
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions, make_unused
 from mocosearch.training.tensorboard import check_tensorboard
 from mocosearch.training.trainer import Trainee
-from mocosearch.user_folders import cache_folder
-from mocosearch_index.paths import printable, shown
+from mocosearch_index.paths import printable
 from mocosearch_index.records import FileStamp
 
 _TIMING_SHARE = 0.06  # of the minutes at hand, spent on finding out how long a step takes
 FEWEST_STEPS = 100  # below which a person is warned
 _FEWEST_TIMED, _MOST_TIMED = 3, 30
 
-CountCallback = Callable[[int, int], None]  # (done, total)
 NO_OPTIONS = RunOptions()
 
 
@@ -86,14 +81,14 @@ def new_run(
         backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
         recipe = recipe.model_copy(update={"backbone": backbone})
     root = root.absolute()
-    pack_folder = pack_folder or default_pack_folder(root, recipe)
+    pack_folder = pack_folder or default_pack_folder(root, recipe.views)
     stamps = on_first_rank(lambda: _find(root, recipe, pack_folder, on_photo))
-    pack, photos, skipped = _packed(root, stamps, recipe, pack_folder)
+    pack, photos, skipped = open_packed(root, stamps, recipe.views, pack_folder)
     fitted, notices = fit_to_collection(recipe, len(photos), ranks=world_size())
     device = best_device()
     probe = _read_probe(options.probe, fitted) if options.probe else None
     compiled = options.compile and _can_compile(device, notices)
-    batches = ViewBatches(pack, photos, fitted, device, workers=_workers(workers, device))
+    batches = ViewBatches.of_recipe(pack, photos, fitted, device, workers=_workers(workers, device))
     total_steps, seconds = steps or fitted.schedule.epochs * batches.steps_per_epoch, None
     if minutes is not None:
         on_measuring()
@@ -158,8 +153,8 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
     if recipe.batch % world_size() or recipe.batch < FEWEST_PER_RANK * world_size():
         raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {world_size()} devices.")
     root, pack_folder = Path(facts.root), Path(facts.pack_folder)
-    on_first_rank(lambda: _pack(root, stamps, recipe, pack_folder, on_photo))
-    pack, photos, skipped = _packed(root, stamps, recipe, pack_folder)
+    on_first_rank(lambda: pack_photos(root, stamps, recipe.views, pack_folder, on_photo))
+    pack, photos, skipped = open_packed(root, stamps, recipe.views, pack_folder)
     if skipped:
         raise BadCheckpoint(
             f"{len(skipped)} photos of the run in {folder} changed or are gone, {printable(skipped[0].path)} among "
@@ -175,7 +170,7 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
         root,
         facts.recipe,
         recipe,
-        ViewBatches(pack, photos, recipe, device, workers=_workers(workers, device)),
+        ViewBatches.of_recipe(pack, photos, recipe, device, workers=_workers(workers, device)),
         facts.total_steps,
         device,
         notices=notices,
@@ -185,16 +180,6 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
         compile=facts.compile and _can_compile(device, notices),
         resume=True,
     )
-
-
-def default_pack_folder(root: Path, recipe: Recipe) -> Path:
-    """Return the place in the user's cache for the downsized photos of `root`, shared by runs of one crop size."""
-    name = blake2b(os.fsencode(root.resolve()), digest_size=8).hexdigest()
-    return _packs() / f"{name}-{packed_short_side(recipe.views)}"
-
-
-def _packs() -> Path:
-    return cache_folder() / "packs"
 
 
 def measure_step(
@@ -256,31 +241,5 @@ def _find(root: Path, recipe: Recipe, pack_folder: Path, on_photo: CountCallback
         raise NoPhotos(
             f"{printable(os.fsencode(root))} holds no photos: name a folder with JPEG, PNG, HEIC or such files."
         )
-    _pack(root, stamps, recipe, pack_folder, on_photo)
+    pack_photos(root, stamps, recipe.views, pack_folder, on_photo)
     return stamps
-
-
-def _pack(root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> None:
-    pack = Pack(pack_folder, short_side=packed_short_side(recipe.views))
-    pack.update(root, stamps, progress=lambda done: on_photo(done, len(stamps)))
-    if pack_folder.parent == _packs():
-        drop_unused_packs(_packs())
-    pack.close()
-
-
-def _packed(
-    root: Path, stamps: list[FileStamp], recipe: Recipe, pack_folder: Path
-) -> tuple[Pack, list[PackedPhoto], list[UnpackedPhoto]]:
-    """Open the pack on every rank; on another node than the first one's it may first have to be made.
-
-    Raises TrainingStopped, on all ranks, if they do not see the same photos.
-    """
-    pack = Pack(pack_folder, short_side=packed_short_side(recipe.views))
-    packed, skipped = pack.update(root, stamps)
-    seen = blake2b(repr([(photo.stamp, photo.height, photo.width) for photo in packed]).encode()).digest()
-    differs = float(on_first_rank(lambda: seen) != seen)
-    if mean_over_ranks([torch.tensor(differs, device=best_device())]) != [0.0]:
-        raise TrainingStopped(
-            f"The devices do not see the same photos in {shown(root)}: start again when nothing changes there any more."
-        )
-    return pack, packed, skipped

@@ -40,7 +40,7 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Packed:
 @pytest.fixture(scope="module")
 def prepared(packed: Packed) -> Iterator[ViewBatches]:
     """Batches that two workers prepare: starting them takes longer than all that is asked of them."""
-    with closing(ViewBatches(*packed, RECIPE, CPU, workers=2)) as batches:
+    with closing(ViewBatches.of_recipe(*packed, RECIPE, CPU, workers=2)) as batches:
         batches.start()
         yield batches
     assert not children()
@@ -66,7 +66,7 @@ def test_signals_from_their_first_moment_on_are_left_to_the_main_process(prepare
 
 
 def test_workers_give_the_batches_of_the_main_process_bit_for_bit(packed: Packed, prepared: ViewBatches) -> None:
-    expected = list(copied(ViewBatches(*packed, RECIPE, CPU), range(8)))
+    expected = list(copied(ViewBatches.of_recipe(*packed, RECIPE, CPU), range(8)))
     for steps in (range(8), range(2, 5), range(7, 8), range(7, 8), range(3)):  # also jumps, as a resume does
         for step, got in zip(steps, copied(prepared, steps), strict=True):
             for ours, theirs in zip(got, expected[step], strict=True):
@@ -83,7 +83,7 @@ def test_a_worker_imports_none_of_the_heavy_packages_but_torch(prepared: ViewBat
 
 
 def test_views_do_not_depend_on_the_number_of_threads(packed: Packed) -> None:
-    inline, threads = ViewBatches(*packed, RECIPE, CPU), torch.get_num_threads()
+    inline, threads = ViewBatches.of_recipe(*packed, RECIPE, CPU), torch.get_num_threads()
     views = []
     try:
         for number in (1, 3):
@@ -97,7 +97,7 @@ def test_views_do_not_depend_on_the_number_of_threads(packed: Packed) -> None:
 
 
 def test_an_epoch_takes_every_photo_once_and_each_epoch_anew(packed: Packed) -> None:
-    batches = ViewBatches(*packed, RECIPE, CPU)
+    batches = ViewBatches.of_recipe(*packed, RECIPE, CPU)
     epochs = [
         torch.cat([batches(step)[1] for step in range(first, first + batches.steps_per_epoch)]) for first in (0, 3)
     ]
@@ -108,7 +108,7 @@ def test_an_epoch_takes_every_photo_once_and_each_epoch_anew(packed: Packed) -> 
 
 def test_what_a_gpu_is_given_are_the_crops_one_after_the_other(packed: Packed) -> None:
     pack, _ = packed
-    batches = ViewBatches(*packed, RECIPE, CPU)
+    batches = ViewBatches.of_recipe(*packed, RECIPE, CPU)
     crops = Crops(pack.pixels_path, batches.order)
     loader = Loader(crops.write_all, crops.most_bytes(), workers=1)
     loader.start()
@@ -122,7 +122,7 @@ def test_what_a_gpu_is_given_are_the_crops_one_after_the_other(packed: Packed) -
 
 def test_a_killed_worker_is_one_readable_error(packed: Packed) -> None:
     others = set(children())
-    with closing(ViewBatches(*packed, RECIPE, CPU, workers=2)) as batches:
+    with closing(ViewBatches.of_recipe(*packed, RECIPE, CPU, workers=2)) as batches:
         batches(0)
         os.kill(min(set(children()) - others), signal.SIGKILL)
         with pytest.raises(LoaderFailed, match=r"was killed by SIGKILL: continue .* --resume"):
@@ -150,7 +150,7 @@ if __name__ == "__main__":
     recipe = load_tiny_recipe()
     pack = Pack(Path(sys.argv[1]), short_side=packed_short_side(recipe.views))
     photos, _ = pack.update(Path(sys.argv[2]), find_photos(Path(sys.argv[2])))
-    with closing(ViewBatches(pack, photos, recipe, torch.device("cpu"), workers=2)) as batches:
+    with closing(ViewBatches.of_recipe(pack, photos, recipe, torch.device("cpu"), workers=2)) as batches:
         batches.start()
         family = [os.getpid(), *spawned_by(os.getpid())]
         for step in range(int(sys.argv[3])):
