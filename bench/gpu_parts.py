@@ -29,7 +29,7 @@ from mocosearch.devices import best_device
 from mocosearch.encoders import load_encoder
 from mocosearch.errors import Interrupted
 from mocosearch.evaluation.features import embed_labelled
-from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy
+from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
 from mocosearch.evaluation.labelled import find_labelled
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.build import build_method
@@ -209,7 +209,7 @@ def tiles(sizes: Sizes, scratch: Path) -> Iterator[Row]:
 
 def _knn(root: Path, encoder: Path) -> float:
     features = embed_labelled(find_labelled(root), load_encoder(encoder))
-    return knn_accuracy(features.vectors, features.labels)
+    return evaluate_knn(features.vectors, features.labels).figures[0].value
 
 
 def parity(sizes: Sizes, scratch: Path) -> Iterator[Row]:

@@ -15,17 +15,15 @@ from numpy.typing import NDArray
 from mocosearch.encoders import load_encoder
 from mocosearch.evaluation.features import embed_folder
 from mocosearch.evaluation.health import label_free_health
-from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy
-from mocosearch.evaluation.retrieval import chance_precision, precision_at_k
+from mocosearch.evaluation.knn import SHOWN, evaluate_knn
 from mocosearch.library import Library, Progress
 from mocosearch.recipes import load_recipe
 from mocosearch.training.prepare import CountCallback, new_run
 from mocosearch.training.run import Run
 
-NEIGHBORS = 10
 _LABELLED = (
     "kNN accuracy: how often the nearest neighbors of a tile vote for its class. "
-    f"precision@{NEIGHBORS}: the share of its {NEIGHBORS} nearest that have its class."
+    f"precision@{SHOWN}: the share of its {SHOWN} nearest that have its class."
 )
 _HEALTH = (
     "Without labels nobody can say how good an encoder is, only whether it is sound: the effective rank says how many "
@@ -102,12 +100,10 @@ def score(library: Library, untrained: Path, *, labelled: bool) -> Score:
         rows = [Row(name, (h.effective_rank, h.uniformity, h.feature_spread)) for name, h in health.items()]
         return Score(columns, rows, _HEALTH)
     labels = _labels(relative)
-    rows = [
-        Row(name, (knn_accuracy(vector, labels), precision_at_k(vector, labels, k=NEIGHBORS)))
-        for name, vector in vectors.items()
-    ]
-    rows.append(Row("chance", (chance_accuracy(labels), chance_precision(labels))))
-    return Score(("kNN accuracy", f"precision@{NEIGHBORS}"), rows, _LABELLED)
+    figures = {name: evaluate_knn(vector, labels).figures for name, vector in vectors.items()}
+    rows = [Row(name, [figure.value for figure in found]) for name, found in figures.items()]
+    rows.append(Row("chance", [figure.chance or 0.0 for figure in figures["trained"]]))
+    return Score([figure.name for figure in figures["trained"]], rows, _LABELLED)
 
 
 def _labels(paths: Sequence[bytes]) -> NDArray[np.int64]:

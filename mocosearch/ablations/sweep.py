@@ -22,8 +22,9 @@ from mocosearch.encoders import load_encoder
 from mocosearch.errors import BadRecipe, BadSweep
 from mocosearch.evaluation.features import embed_labelled
 from mocosearch.evaluation.health import label_free_health
+from mocosearch.evaluation.intervals import wilson_interval
+from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
 from mocosearch.evaluation.labelled import LabelledPhotos
-from mocosearch.evaluation.protocols import evaluate_knn
 from mocosearch.recipes import MocoSection, Recipe
 from mocosearch.training.prepare import CountCallback, new_run, resumed_run
 from mocosearch.training.records import read_rows
@@ -161,7 +162,7 @@ class Sweep:
         path = self.folder / _UNTRAINED / "accuracy.json"
         if not path.exists():
             features = embed_labelled(self.probe, load_encoder(path.parent), progress)
-            accuracy = evaluate_knn(features.vectors, features.labels).accuracy
+            accuracy = evaluate_knn(features.vectors, features.labels).figures[0].value
             atomic_write(path, json.dumps(accuracy).encode())
         return float(json.loads(path.read_bytes()))
 
@@ -169,15 +170,16 @@ class Sweep:
         """Score the encoder of a trained cell and write that down; its checkpoints are of no more use."""
         run = RunFolder(_cell_folder(self.folder, cell.name))
         features = embed_labelled(self.probe, load_encoder(run.encoder), progress)
-        knn, health = evaluate_knn(features.vectors, features.labels), label_free_health(features.vectors)
+        knn, precision = evaluate_knn(features.vectors, features.labels).figures
+        health = label_free_health(features.vectors)
         rows = read_rows(run.metrics)
         last = rows[-ceil(_END * len(rows)) :]
         filled = rows[-1].get("queue_fill", 1.0) == 1.0
         result = CellResult(
-            knn_accuracy=knn.accuracy,
-            interval=knn.interval,
-            chance=knn.chance,
-            precision_at_10=knn.precision_at_10,
+            knn_accuracy=knn.value,
+            interval=wilson_interval(knn.value, len(features.labels)),
+            chance=chance_accuracy(features.labels),
+            precision_at_10=precision.value,
             effective_rank=health.effective_rank,
             collapsed=health.collapsed,
             loss=fmean(row["loss"] for row in last) if filled else None,

@@ -46,19 +46,25 @@ def knn(folder: Path, encoder: str | None, as_json: bool, k: int) -> None:
     The vote is weighted by exp(cosine / 0.07). Precision@10 is the share of the ten nearest that are of the
     photo's own class: what a search shows.
     """
-    from mocosearch.evaluation.protocols import evaluate_knn
+    from mocosearch.evaluation.intervals import wilson_interval
+    from mocosearch.evaluation.knn import evaluate_knn
 
     loaded, features = _embed(folder, encoder)
-    result = evaluate_knn(features.vectors, features.labels, k=k)
-    if result.alone:
-        click.echo(f"Alone    {result.alone:,} in their class, which counts as wrong", err=True)
+    result = evaluate_knn(features.vectors, features.labels, features.held_out, k=k)
+    for notice in result.notices:
+        click.echo(f"Note     {notice}", err=True)
+    accuracy, precision = result.figures
+    interval = wilson_interval(accuracy.value, int(result.facts["scored"]))
+    chances = accuracy.chance or 0.0, precision.chance or 0.0
     if as_json:
-        _print_json("knn", folder, loaded, features, result)
+        figures = {"accuracy": accuracy.value, "interval": interval, "chance": chances[0]}
+        precisions = {"precision_at_10": precision.value, "chance_precision": chances[1]}
+        _print_json("knn", folder, loaded, features, {**figures, **precisions, **result.facts})
         return
     _print_table(
         [
-            (f"kNN accuracy (k = {result.k})", result.accuracy, result.interval, result.chance),
-            ("precision@10", result.precision_at_10, None, result.chance_precision),
+            (f"kNN accuracy (k = {result.facts['k']})", accuracy.value, interval, chances[0]),
+            (precision.name, precision.value, None, chances[1]),
         ]
     )
 
@@ -71,13 +77,15 @@ def linear(folder: Path, encoder: str | None, as_json: bool, seed: int) -> None:
 
     A fifth of every class is held out for scoring; the regularization is chosen on a part of the rest.
     """
+    from dataclasses import asdict
+
     from mocosearch.evaluation.linear import linear_probe
 
     loaded, features = _embed(folder, encoder)
     result = linear_probe(features.vectors, features.labels, seed=seed)
     click.echo(f"Split    {result.train:,} to learn from, {result.test:,} to score; L2 {result.l2:.1g}", err=True)
     if as_json:
-        _print_json("linear", folder, loaded, features, result)
+        _print_json("linear", folder, loaded, features, asdict(result))
         return
     _print_table([("linear accuracy", result.accuracy, result.interval, result.chance)])
 
@@ -107,10 +115,11 @@ def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatu
     return loaded, features
 
 
-def _print_json(protocol: str, folder: Path, encoder: "Encoder", features: "LabelledFeatures", result: Any) -> None:
+def _print_json(
+    protocol: str, folder: Path, encoder: "Encoder", features: "LabelledFeatures", figures: dict[str, Any]
+) -> None:
     import json
     import os
-    from dataclasses import asdict
 
     from mocosearch_index.paths import printable
 
@@ -125,7 +134,7 @@ def _print_json(protocol: str, folder: Path, encoder: "Encoder", features: "Labe
             {"path": printable(os.fsencode(path)), "reason": error.reason, "detail": error.detail}
             for path, error in features.skipped
         ],
-        **asdict(result),
+        **figures,
     }
     click.echo(json.dumps(report, indent=2))
 

@@ -14,7 +14,7 @@ from mocosearch.evaluation.labelled import LabelledPhotos, check_classes
 from mocosearch.images.decode import Undecodable
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Features:
     """Vectors of those of a list of photos that could be read."""
 
@@ -23,13 +23,15 @@ class Features:
     skipped: list[tuple[Path, Undecodable]]  # the others, and why
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LabelledFeatures:
-    """Vectors of photos in class folders."""
+    """Vectors of labelled photos, without those that could not be read."""
 
     vectors: NDArray[np.float32]  # (n, dim)
     labels: NDArray[np.int64]  # (n,), an index into `classes`
     classes: list[str]
+    kept: NDArray[np.int64]  # (n,), ascending: which photos of the list they are of
+    held_out: NDArray[np.bool_] | None  # (n,), the test part, where there is one
     skipped: list[tuple[Path, Undecodable]]
 
     @property
@@ -62,11 +64,13 @@ def embed_folder(paths: list[Path], encoder: Encoder, progress: Callable[[int, i
 def embed_labelled(
     photos: LabelledPhotos, encoder: Encoder, progress: Callable[[int, int], None] | None = None
 ) -> LabelledFeatures:
-    """Embed the photos of class folders. What cannot be read is skipped, with its label.
+    """Embed labelled photos. What cannot be read is skipped, with its label.
 
     What is left must still be of two classes, of which one has two photos, or NotLabelled is raised.
     """
     features = embed_folder(photos.paths, encoder, progress)
-    labels = photos.labels[features.kept]
-    check_classes(labels, photos.root, unreadable=len(features.skipped))
-    return LabelledFeatures(features.vectors, labels, photos.classes, features.skipped)
+    read = photos.selected(features.kept)
+    check_classes(read.labels, photos.root, unreadable=len(features.skipped))
+    return LabelledFeatures(
+        features.vectors, read.labels, photos.classes, features.kept, read.held_out, features.skipped
+    )

@@ -1,7 +1,7 @@
 """A folder of photos sorted into class folders: the truth that the figures are counted against."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,22 +12,29 @@ from mocosearch.images.walk import find_photos
 from mocosearch_index.paths import printable, shown
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LabelledPhotos:
     """n photos and their classes."""
 
     root: Path
     paths: list[Path]
     labels: NDArray[np.int64]  # (n,), an index into `classes`
-    classes: list[str]  # the relative path of the folder that holds the photos, printable
+    classes: list[str]  # printable: the relative path of the folder that holds the photos, or what a CSV file says
+    held_out: NDArray[np.bool_] | None = None  # (n,), the test part, where folders or a CSV file tell of one
+    stray: int = 0  # photos that were left out, for nothing says their class
+
+    def selected(self, places: NDArray[np.int64]) -> "LabelledPhotos":
+        """Return the photos at `places`, in that order; the classes stay."""
+        held_out = None if self.held_out is None else self.held_out[places]
+        paths = [self.paths[place] for place in places]
+        return replace(self, paths=paths, labels=self.labels[places], held_out=held_out)
 
     def thinned(self, most: int) -> "LabelledPhotos":
         """Return at most `most` of the photos, evenly spaced, so that every class keeps its share."""
         count = len(self.paths)
         if count <= most:
             return self
-        kept = np.linspace(0, count - 1, most).round().astype(np.int64)
-        return LabelledPhotos(self.root, [self.paths[i] for i in kept], self.labels[kept], self.classes)
+        return self.selected(np.linspace(0, count - 1, most).round().astype(np.int64))
 
 
 def find_labelled(root: Path) -> LabelledPhotos:

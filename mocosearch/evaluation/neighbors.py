@@ -1,4 +1,4 @@
-"""Leave-one-out neighbors by cosine, exact and blockwise: what kNN and retrieval figures are counted from."""
+"""The nearest photos by cosine, exact and blockwise: what kNN and retrieval figures are counted from."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from mocosearch.evaluation.inputs import unit_vectors
 _BLOCK_BYTES = 64 * 2**20  # of similarities: 600 rows of 27,000, large enough for a fast matrix product
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Neighbors:
-    """The nearest others of each of n photos, best first, equal ones by lower index."""
+    """The nearest of each of m photos, best first, equal ones by lower place."""
 
-    indices: NDArray[np.int64]  # (n, k)
-    scores: NDArray[np.float32]  # (n, k), cosine
+    indices: NDArray[np.int64]  # (m, k), places in the whole list of photos
+    scores: NDArray[np.float32]  # (m, k), cosine
 
     def first(self, k: int) -> "Neighbors":
         """Only the `k` nearest."""
@@ -24,27 +24,39 @@ class Neighbors:
 
 
 def leave_one_out(vectors: NDArray[np.floating], k: int) -> Neighbors:
-    """Find the `k` nearest others (all others where there are fewer) of each row of `vectors` (n, dim).
+    """Find the `k` nearest others of each row of `vectors` (n, dim): see `nearest`."""
+    everybody = np.arange(len(vectors))
+    return nearest(vectors, everybody, everybody, k)
 
-    Raises ValueError for k < 1, Unscorable for non-finite vectors and for fewer than two.
+
+def nearest(vectors: NDArray[np.floating], queries: NDArray[np.int64], gallery: NDArray[np.int64], k: int) -> Neighbors:
+    """Find the `k` nearest photos of the gallery to each query, or as many as every query has; never itself.
+
+    `vectors` (n, dim); `queries` (m,) and `gallery` (g,) are places in it, the gallery's ascending.
+    Raises ValueError for k < 1, Unscorable for non-finite vectors and where a query has nothing to find.
     """
     if k < 1:
         raise ValueError(f"k must be at least 1, not {k}")
     unit = unit_vectors(vectors)
-    count = len(unit)
-    if count < 2:
-        raise Unscorable(f"Neighbors need at least 2 photos, here {count}: add photos to the folder.")
-    k = min(k, count - 1)
-    indices = np.empty((count, k), dtype=np.int64)
-    scores = np.empty((count, k), dtype=np.float32)
-    rows = max(1, _BLOCK_BYTES // (4 * count))
-    for start in range(0, count, rows):
-        similarity = unit[start : start + rows] @ unit.T  # (rows, n)
-        own = np.arange(len(similarity))
-        similarity[own, start + own] = -np.inf
-        block = slice(start, start + len(similarity))
-        indices[block] = _best(similarity, k)
-        scores[block] = np.take_along_axis(similarity, indices[block], axis=1)
+    own = np.full(len(unit), -1)  # a photo's column in the gallery
+    own[gallery] = np.arange(len(gallery))
+    own = own[queries]
+    others = len(gallery) - int(bool((own >= 0).any()))
+    if others < 1:
+        raise Unscorable(f"Neighbors need at least 2 photos, here {len(unit)}: add photos to the folder.")
+    k = min(k, others)
+    searched = unit if len(gallery) == len(unit) else unit[gallery]
+    indices = np.empty((len(queries), k), dtype=np.int64)
+    scores = np.empty((len(queries), k), dtype=np.float32)
+    rows = max(1, _BLOCK_BYTES // (4 * len(gallery)))
+    for start in range(0, len(queries), rows):
+        block = slice(start, start + rows)
+        similarity = unit[queries[block]] @ searched.T  # (rows, g)
+        inside = np.flatnonzero(own[block] >= 0)
+        similarity[inside, own[block][inside]] = -np.inf
+        columns = _best(similarity, k)
+        indices[block] = gallery[columns]
+        scores[block] = np.take_along_axis(similarity, columns, axis=1)
     return Neighbors(indices, scores)
 
 

@@ -1,7 +1,9 @@
-"""Which photos a classifier may learn from, and which it is scored on: a pure function of labels and seed."""
+"""Which photos are learned from or searched, and which are scored: pure functions of labels, parts and seed."""
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mocosearch.errors import Unscorable
 
 Indices = NDArray[np.int64]
 
@@ -20,3 +22,21 @@ def stratified_split(labels: NDArray[np.integer], held_out: float, *, seed: int)
         if len(members) > 1:
             out[members[: min(max(1, round(held_out * len(members))), len(members) - 1)]] = True
     return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def queries_and_gallery(count: int, held_out: NDArray[np.bool_] | None) -> tuple[Indices, Indices]:
+    """Return which of `count` photos are scored, and among which their neighbors are sought, both ascending.
+
+    With a test part, `held_out` (count,), it is sought for in the rest; without, each photo among all others
+    (leave-one-out). Unscorable when the test part is empty or everything.
+    """
+    if held_out is None:
+        return np.arange(count), np.arange(count)
+    if held_out.shape != (count,) or held_out.dtype != bool:
+        raise ValueError(f"held_out must be ({count},) truth values, not {held_out.dtype} {held_out.shape}")
+    queries, gallery = np.flatnonzero(held_out), np.flatnonzero(~held_out)
+    if not len(queries) or not len(gallery):
+        raise Unscorable(
+            f"Of {count:,} photos {len(queries):,} are of the test part and {len(gallery):,} to learn from: give both."
+        )
+    return queries, gallery

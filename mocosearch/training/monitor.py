@@ -22,7 +22,7 @@ from mocosearch.distributed import world_size
 from mocosearch.encoders import Encoder, Preprocessing
 from mocosearch.errors import BadCheckpoint, TrainingStopped
 from mocosearch.evaluation.health import alignment, label_free_health
-from mocosearch.evaluation.knn import knn_accuracy
+from mocosearch.evaluation.knn import evaluate_knn
 from mocosearch.evaluation.labelled import check_classes, find_labelled
 from mocosearch.images.decode import Undecodable, decode, read_file
 from mocosearch.images.packed import PackedPhoto, images_of
@@ -83,6 +83,10 @@ class Probe:
         read = torch.stack([picture for picture in pixels if picture is not None])
         return cls(folder, read, photos.labels[readable])
 
+    def accuracy(self, encoder: Encoder) -> float:
+        """Return the kNN accuracy, leave-one-out over all of them: a test part would be few photos."""
+        return evaluate_knn(_embed(encoder, self.pixels), self.labels).figures[0].value
+
 
 class Monitor:
     """Looks at an encoder on the run's sample, two augmented views of a part of it, and the probe if there is one."""
@@ -113,7 +117,7 @@ class Monitor:
         try:
             health = label_free_health(_embed(encoder, self._sample))
             first, second = (_embed(encoder, view) for view in self._views)
-            knn = knn_accuracy(_embed(encoder, self._probe.pixels), self._probe.labels) if self._probe else None
+            knn = self._probe.accuracy(encoder) if self._probe else None
         except BadCheckpoint:
             raise TrainingStopped(
                 f"The encoder gives numbers that are not finite after step {step}: lower the learning rate "

@@ -253,7 +253,7 @@ def test_eval_says_which_photos_are_alone_in_their_class(
     shutil.copy(colors / "cold" / "0.png", colors / "single")
     status, out, err = evaluate("knn", colors, "--encoder", encoder, "--json", capsys=capsys)
     assert status == 0
-    assert "1 in their class, which counts as wrong" in err
+    assert "1 of the scored photos are of a class that nothing else has, which counts as wrong" in err
     assert json.loads(out)["accuracy"] == 0.96
 
 

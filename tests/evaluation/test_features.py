@@ -10,8 +10,8 @@ from PIL import Image
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import NoPhotos, NotLabelled
 from mocosearch.evaluation.features import embed_folder, embed_labelled
+from mocosearch.evaluation.knn import evaluate_knn
 from mocosearch.evaluation.labelled import find_labelled
-from mocosearch.evaluation.protocols import evaluate_knn
 from mocosearch.nets import build_backbone
 
 
@@ -52,8 +52,9 @@ def test_labels_go_with_the_photos_that_are_left(tmp_path: Path, encoder: Encode
     features = embed_labelled(find_labelled(tmp_path), encoder)
     assert features.classes == ["a", "b", "c"]
     assert features.labels.tolist() == [0, 0, 1, 1]
+    assert (features.kept.tolist(), features.held_out) == ([1, 2, 3, 4], None)
     assert (features.class_count, len(features.skipped)) == (2, 2)
-    assert evaluate_knn(features.vectors, features.labels, k=1).accuracy == 1.0
+    assert evaluate_knn(features.vectors, features.labels, k=1).figures[0].value == 1.0
 
 
 def test_what_is_left_must_still_be_of_two_classes(tmp_path: Path, encoder: Encoder) -> None:
@@ -69,10 +70,3 @@ def test_a_folder_of_which_nothing_can_be_read_is_an_error(tmp_path: Path, encod
     (tmp_path / "1.png").touch()
     with pytest.raises(NoPhotos, match="None of the 1 photos can be read"):
         embed_folder([tmp_path / "1.png"], encoder)
-
-
-def test_knn_figures_of_a_small_set_name_the_number_of_neighbors_that_voted() -> None:
-    result = evaluate_knn(np.eye(4) + 1, np.array([0, 0, 0, 7]), k=20)
-    assert (result.k, result.alone) == (3, 1)
-    assert result.chance == 0.75
-    assert result.interval[0] < result.accuracy < result.interval[1]

@@ -7,13 +7,19 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation.knn import chance_accuracy, knn_accuracy
+from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
 from mocosearch.evaluation.neighbors import leave_one_out
 from mocosearch.evaluation.retrieval import chance_precision, precision_at_k
 
 # Cosines: a0 a1 .8, a0 b0 0, a0 b1 -.6, a1 b0 .6, a1 b1 0, b0 b1 .8
 FOUR = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]], dtype=np.float32)
 TWO_AND_TWO = np.array([0, 0, 1, 1])
+
+
+def knn_accuracy(
+    vectors: NDArray[np.floating], labels: NDArray[np.int64], k: int = 20, temperature: float = 0.07
+) -> float:
+    return evaluate_knn(vectors, labels, k=k, temperature=temperature).figures[0].value
 
 
 def sorted_others(vectors: NDArray[np.floating], own: int) -> list[tuple[float, int]]:
