@@ -3,6 +3,7 @@
 from mocosearch.encoders.card import IMAGENET, EncoderCard, EncoderFacts, Preprocessing, fingerprint
 from mocosearch.encoders.encoder import Encoder, load_encoder, save_encoder
 from mocosearch.encoders.sources import FORMS
+from mocosearch.encoders.untrained import untrained_like
 
 __all__ = [
     "FORMS",
@@ -14,4 +15,5 @@ __all__ = [
     "fingerprint",
     "load_encoder",
     "save_encoder",
+    "untrained_like",
 ]

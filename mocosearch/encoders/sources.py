@@ -162,20 +162,27 @@ def _foreign(
     return Source(place, _network(card, foreign.backbone, place), card, preprocessing)
 
 
+def new_network(card: EncoderCard) -> nn.Module:
+    """Build the network that `card` tells of with new weights, drawn from torch's generator.
+
+    Raises BadRecipe, MissingExtra, NoEncoder for an architecture that is not known here.
+    """
+    if card.architecture.startswith(timm_models.SCHEME):
+        return timm_models.build(card.architecture.removeprefix(timm_models.SCHEME))
+    return build_backbone(
+        card.architecture, small_stem=card.small_stem, stem_padding=card.stem_padding, stem_relu=card.stem_relu
+    )
+
+
 def _network(card: EncoderCard, tensors: Mapping[str, Tensor], place: str) -> nn.Module:
     """Build the network around `tensors`, every one of which must match."""
-    if card.architecture.startswith(timm_models.SCHEME):
-        network = timm_models.build(card.architecture.removeprefix(timm_models.SCHEME))
-    else:
-        try:
-            with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
-                network = build_backbone(
-                    card.architecture,
-                    small_stem=card.small_stem,
-                    stem_padding=card.stem_padding,
-                    stem_relu=card.stem_relu,
-                )
-        except BadRecipe as error:
-            raise BadCheckpoint(f"{place} cannot be used: {error}") from None
+    # On "meta" no memory and no random numbers for weights that are replaced at once. Networks of timm have buffers
+    # that are in no file, so these are made in earnest.
+    device = "cpu" if card.architecture.startswith(timm_models.SCHEME) else "meta"
+    try:
+        with torch.device(device):
+            network = new_network(card)
+    except BadRecipe as error:
+        raise BadCheckpoint(f"{place} cannot be used: {error}") from None
     network.load_state_dict(match_tensors(network.state_dict(), tensors, place), assign=True)
     return network
