@@ -55,8 +55,16 @@ class NotLabelled(MocosearchError):
     """The folder does not sort its photos into class folders, or not into enough of them."""
 
 
+class BadLabels(MocosearchError):
+    """A CSV file of classes or pairs that does not say what it should."""
+
+
 class Unscorable(MocosearchError):
     """Vectors of which no figure can be made: not finite, or too few photos or classes."""
+
+
+class NotFrozen(MocosearchError):
+    """A network that should stay as it is changed while it was evaluated."""
 
 
 class BadDevices(MocosearchError):
@@ -95,6 +103,10 @@ class MissingExtra(MocosearchError):
 
 class CannotExport(MocosearchError):
     """A format has no place for this encoder, or the file to be written is in the way."""
+
+
+class CannotReport(MocosearchError):
+    """The report of an evaluation has no place, or another file is at it."""
 
 
 class BadPicture(MocosearchError):

@@ -1,11 +1,34 @@
 """Which photos are learned from or searched, and which are scored: pure functions of labels, parts and seed."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import Unscorable
 
 Indices = NDArray[np.int64]
+
+_TEST = 0.2  # of every class
+
+# What folders and CSV files call the parts of a data set, in any case. Where all three are there, nothing is chosen on
+# the validation part: it is one more part to learn from.
+_PARTS = {"train": 0, "training": 0, "val": 1, "valid": 1, "validation": 1, "test": 2, "testing": 2}
+
+
+def part_named(name: str) -> int | None:
+    """Return the number of the part that is called `name`, None when that is no part's name."""
+    return _PARTS.get(name.casefold())
+
+
+def held_out_of(parts: Sequence[int]) -> NDArray[np.bool_] | None:
+    """Tell which photos are scored, from the number of each one's part: test if there, else validation.
+
+    None when all are of one part, so that there is nothing to tell.
+    """
+    numbers = np.array(parts, dtype=np.int64)
+    last = numbers.max(initial=0)
+    return None if (numbers == last).all() else numbers == last
 
 
 def stratified_split(labels: NDArray[np.integer], held_out: float, *, seed: int) -> tuple[Indices, Indices]:
@@ -22,6 +45,23 @@ def stratified_split(labels: NDArray[np.integer], held_out: float, *, seed: int)
         if len(members) > 1:
             out[members[: min(max(1, round(held_out * len(members))), len(members) - 1)]] = True
     return np.flatnonzero(~out), np.flatnonzero(out)
+
+
+def train_and_test(
+    labels: NDArray[np.integer], held_out: NDArray[np.bool_] | None, *, seed: int
+) -> tuple[Indices, Indices]:
+    """Return what a classifier learns from and what it is scored on, both ascending.
+
+    The second is the test part, `held_out` (n,), or without one a fifth of every class of `labels` (n,). Unscorable
+    when either is empty.
+    """
+    if held_out is not None:
+        test, train = queries_and_gallery(len(labels), held_out)
+        return train, test
+    train, test = stratified_split(labels, _TEST, seed=seed)
+    if not len(test):
+        raise Unscorable("A classifier needs a class of at least 2 photos: add photos to the class folders.")
+    return train, test
 
 
 def queries_and_gallery(count: int, held_out: NDArray[np.bool_] | None) -> tuple[Indices, Indices]:
