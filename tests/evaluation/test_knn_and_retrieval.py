@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
 from mocosearch.evaluation.neighbors import leave_one_out
-from mocosearch.evaluation.retrieval import chance_precision, precision_at_k
 
 # Cosines: a0 a1 .8, a0 b0 0, a0 b1 -.6, a1 b0 .6, a1 b1 0, b0 b1 .8
 FOUR = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]], dtype=np.float32)
@@ -20,6 +19,10 @@ def knn_accuracy(
     vectors: NDArray[np.floating], labels: NDArray[np.int64], k: int = 20, temperature: float = 0.07
 ) -> float:
     return evaluate_knn(vectors, labels, k=k, temperature=temperature).figures[0].value
+
+
+def precision_at_10(vectors: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
+    return evaluate_knn(vectors, labels).figures[1].value
 
 
 def sorted_others(vectors: NDArray[np.floating], own: int) -> list[tuple[float, int]]:
@@ -55,7 +58,7 @@ def test_both_figures_agree_with_plain_loops(seed: int, k: int) -> None:
     vectors = generator.standard_normal((90, 12)) * 3 + 2 * np.eye(12)[labels // 7 + 1]
     assert knn_accuracy(vectors, labels, k=k) == reference_knn(vectors, labels, k, 0.07)
     assert knn_accuracy(vectors, labels, k=k, temperature=0.5) == reference_knn(vectors, labels, k, 0.5)
-    assert precision_at_k(vectors, labels, k) == pytest.approx(reference_precision(vectors, labels, k), abs=1e-12)
+    assert precision_at_10(vectors, labels) == pytest.approx(reference_precision(vectors, labels, 10), abs=1e-12)
 
 
 def test_neighbors_of_a_set_larger_than_one_block_are_those_of_plain_sorting() -> None:
@@ -69,9 +72,7 @@ def test_neighbors_of_a_set_larger_than_one_block_are_those_of_plain_sorting() -
 
 def test_figures_of_four_photos_computed_by_hand() -> None:
     assert knn_accuracy(FOUR, TWO_AND_TWO, k=1) == 1.0
-    assert precision_at_k(FOUR, TWO_AND_TWO, 1) == 1.0
-    assert precision_at_k(FOUR, TWO_AND_TWO, 2) == 0.5
-    assert precision_at_k(FOUR, TWO_AND_TWO, 3) == pytest.approx(chance_precision(TWO_AND_TWO)) == pytest.approx(1 / 3)
+    assert precision_at_10(FOUR, TWO_AND_TWO) == pytest.approx(1 / 3)  # of the three others
 
 
 def test_the_temperature_decides_whether_one_near_or_two_far_neighbors_win() -> None:
@@ -88,7 +89,6 @@ def test_length_of_a_vector_does_not_matter() -> None:
 
 def test_k_beyond_the_set_means_all_others() -> None:
     assert leave_one_out(FOUR, 100).indices.shape == (4, 3)
-    assert precision_at_k(FOUR, TWO_AND_TWO, 100) == precision_at_k(FOUR, TWO_AND_TWO, 3)
 
 
 def test_equal_neighbors_come_by_index_so_that_a_collapsed_encoder_scores_chance() -> None:
@@ -109,13 +109,13 @@ def test_a_few_ties_for_the_last_place_are_broken_by_index() -> None:
 def test_one_class_is_always_right_and_so_is_chance() -> None:
     labels = np.zeros(4, dtype=np.int64)
     assert knn_accuracy(FOUR, labels) == chance_accuracy(labels) == 1.0
-    assert precision_at_k(FOUR, labels) == chance_precision(labels) == 1.0
+    assert precision_at_10(FOUR, labels) == 1.0
 
 
 def test_a_photo_alone_in_its_class_counts_as_wrong() -> None:
     labels = np.array([0, 0, 0, 5])
     assert knn_accuracy(FOUR, labels, k=3, temperature=10) == 0.75
-    assert precision_at_k(FOUR, labels, 3) == pytest.approx((3 * 2 / 3 + 0) / 4)
+    assert precision_at_10(FOUR, labels) == pytest.approx((3 * 2 / 3 + 0) / 4)
 
 
 def test_a_zero_vector_is_like_nothing_and_breaks_nothing() -> None:
@@ -127,9 +127,8 @@ def test_a_zero_vector_is_like_nothing_and_breaks_nothing() -> None:
 def test_vectors_that_are_not_finite_are_refused(bad: float) -> None:
     vectors = FOUR.copy()
     vectors[2, 1] = bad
-    for figure in (knn_accuracy, precision_at_k):
-        with pytest.raises(Unscorable, match="1 of 4 vectors"):
-            figure(vectors, TWO_AND_TWO)
+    with pytest.raises(Unscorable, match="1 of 4 vectors"):
+        knn_accuracy(vectors, TWO_AND_TWO)
 
 
 def test_one_photo_has_no_neighbors() -> None:
@@ -143,16 +142,16 @@ def test_senseless_arguments_are_refused() -> None:
     with pytest.raises(ValueError, match="temperature"):
         knn_accuracy(FOUR, TWO_AND_TWO, temperature=0)
     with pytest.raises(ValueError, match="labels"):
-        precision_at_k(FOUR, TWO_AND_TWO[:3])
+        knn_accuracy(FOUR, TWO_AND_TWO[:3])
     with pytest.raises(ValueError, match="shape"):
-        precision_at_k(FOUR[0], TWO_AND_TWO)
+        knn_accuracy(np.array([0.0, 1.0]), TWO_AND_TWO[:2])
 
 
-@given(st.lists(st.integers(0, 5), min_size=2, max_size=40))
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=11))
 def test_chance_precision_is_what_showing_everything_scores(labels: list[int]) -> None:
     vectors = np.random.default_rng(0).standard_normal((len(labels), 3))
-    everything = precision_at_k(vectors, np.array(labels), len(labels))
-    assert chance_precision(np.array(labels)) == pytest.approx(everything)
+    precision = evaluate_knn(vectors, np.array(labels)).figures[1]
+    assert precision.chance == pytest.approx(precision.value)
 
 
 def test_chance_accuracy_is_the_share_of_the_largest_class() -> None:
