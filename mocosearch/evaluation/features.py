@@ -66,11 +66,11 @@ def embed_labelled(
 ) -> LabelledFeatures:
     """Embed labelled photos. What cannot be read is skipped, with its label.
 
-    What is left must still be of two classes, of which one has two photos, or NotLabelled is raised.
+    Raises NotLabelled when what is left is of too few classes: see `check_classes`.
     """
     features = embed_folder(photos.paths, encoder, progress)
     read = photos.selected(features.kept)
-    check_classes(read.labels, photos.root, unreadable=len(features.skipped))
+    check_classes(read.labels, photos.root, held_out=read.held_out, unreadable=len(features.skipped))
     return LabelledFeatures(
         features.vectors, read.labels, photos.classes, features.kept, read.held_out, features.skipped
     )

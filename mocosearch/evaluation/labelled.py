@@ -1,6 +1,7 @@
-"""A folder of photos sorted into class folders: the truth that the figures are counted against."""
+"""Photos and their classes, from the folders they lie in: the truth that the figures are counted against."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import NoPhotos, NotLabelled
+from mocosearch.evaluation.split import held_out_of, part_named
 from mocosearch.images.walk import find_photos
 from mocosearch_index.paths import printable, shown
 
@@ -40,34 +42,66 @@ class LabelledPhotos:
 def find_labelled(root: Path) -> LabelledPhotos:
     """Find the photos below `root`; the class of each is the folder it lies in, `a/b` being another than `a`.
 
-    Raises NoPhotos when there are none, and NotLabelled when some lie directly in `root`, when all are of one
-    class, or when no class has two.
+    Where `root` holds two or three of the folders train, val (valid, validation) and test, each with class folders,
+    a class is the path below these: `train/a` and `test/a` are one class. Scored is test if there, else val.
+    Photos that lie in no class folder are counted and left out. Raises NoPhotos when there are none at all, and
+    NotLabelled when none has a class or the classes are too few: see `check_classes`.
     """
     paths = [stamp.path for stamp in find_photos(root)]
     if not paths:
         raise NoPhotos(f"No photos in {shown(root)}: name a folder with one folder of photos for each class.")
     folders = [path.rpartition(b"/")[0] for path in paths]
-    if loose := folders.count(b""):
+    parts = [_part_and_class(folder) for folder in folders]
+    held_out = held_out_of([part for part, _ in parts if part is not None])
+    if held_out is not None:
+        folders = [name for _, name in parts]
+    labelled = [(path, folder) for path, folder in zip(paths, folders, strict=True) if folder]
+    if not labelled:
         raise NotLabelled(
-            f"{loose} of {len(paths)} photos lie directly in {shown(root)}: sort them into a folder for each class."
+            f"The {len(paths):,} photos of {shown(root)} lie in no class folders: sort them into a folder for each "
+            "class, or name their classes in a CSV file."
         )
-    names = sorted(set(folders))
+    return with_classes(root, labelled, held_out, stray=len(paths) - len(labelled))
+
+
+def with_classes(
+    root: Path, photos: Sequence[tuple[bytes, bytes]], held_out: NDArray[np.bool_] | None, *, stray: int = 0
+) -> LabelledPhotos:
+    """Number the classes of `photos`, (path below `root`, class), in byte order; NotLabelled as `check_classes`."""
+    names = sorted({name for _, name in photos})
     number = {name: index for index, name in enumerate(names)}
-    labels = np.array([number[folder] for folder in folders], dtype=np.int64)
-    check_classes(labels, root)
-    absolute = [root / os.fsdecode(path) for path in paths]
-    return LabelledPhotos(root, absolute, labels, list(map(printable, names)))
+    labels = np.array([number[name] for _, name in photos], dtype=np.int64)
+    check_classes(labels, root, held_out=held_out)
+    paths = [root / os.fsdecode(path) for path, _ in photos]
+    return LabelledPhotos(root, paths, labels, list(map(printable, names)), held_out, stray)
 
 
-def check_classes(labels: NDArray[np.int64], root: Path, *, unreadable: int = 0) -> None:
-    """Raise NotLabelled unless there are two classes, and one with two photos, beside those `unreadable`."""
+def check_classes(
+    labels: NDArray[np.int64], root: Path, *, held_out: NDArray[np.bool_] | None = None, unreadable: int = 0
+) -> None:
+    """Raise NotLabelled unless there are two classes, and a photo that another one of its class can be found by.
+
+    That is one of the test part and one of the training part where there are parts. `unreadable`: photos that are
+    not among `labels`, for the message.
+    """
     counts = np.unique(labels, return_counts=True)[1]
     more = f" ({unreadable:,} more cannot be read)" if unreadable else ""
     if len(counts) < 2:
+        raise NotLabelled(f"All photos of {shown(root)} are of one class{more}: accuracy needs two or more classes.")
+    if held_out is None:
+        if counts.max() < 2:
+            raise NotLabelled(
+                f"No class of {shown(root)} has two photos{more}, so none can be found by another: add photos."
+            )
+    elif not len(np.intersect1d(labels[held_out], labels[~held_out])):
         raise NotLabelled(
-            f"All photos of {shown(root)} are of one class{more}: accuracy needs two or more folders of photos."
+            f"No class of {shown(root)} is in both the training and the test part{more}: give each class one "
+            "name in both."
         )
-    if counts.max() < 2:
-        raise NotLabelled(
-            f"No class folder of {shown(root)} has two photos{more}, so none can be found by another: add photos."
-        )
+
+
+def _part_and_class(folder: bytes) -> tuple[int | None, bytes]:
+    """Split `train/a/b` into its part and `a/b`; a photo that is not so deep, or elsewhere, is of no part and class."""
+    top, _, name = folder.partition(b"/")
+    part = part_named(os.fsdecode(top)) if name else None
+    return (part, name) if part is not None else (None, b"")
