@@ -1,9 +1,8 @@
 """The test of the protocol: one view of each photo, prepared as the encoder has its photos, and the class told."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from pathlib import Path
 from typing import Self
 
 import numpy as np
@@ -12,13 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mocosearch.errors import BadCheckpoint, Unscorable
+from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.images.decode import Undecodable
 from mocosearch.images.decode_pool import DecodePool
 from mocosearch.images.prepared import Prepared
 from mocosearch.linear_evaluation.classifier import LinearClassifier
+from mocosearch.linear_evaluation.lessons import CountCallback
 
 _BATCH = 128  # photos that are in memory at once
-CountCallback = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True)
@@ -30,32 +30,30 @@ class Examination:
     skipped: Sequence[Undecodable]
 
     @classmethod
-    def prepare(
-        cls, paths: Sequence[Path], labels: NDArray[np.int64], classifier: LinearClassifier, progress: CountCallback
-    ) -> Self:
+    def prepare(cls, photos: LabelledPhotos, classifier: LinearClassifier, progress: CountCallback) -> Self:
         """Read the photos. Raises Unscorable when none can be read, BadCheckpoint when a feature is not finite."""
         features: list[Tensor] = []
         kept: list[int] = []
         skipped: list[Undecodable] = []
         geometry = classifier.encoder.preprocessing.geometry
         with DecodePool() as pool:
-            photos = pool.prepare(enumerate(paths), geometry, ahead=_BATCH)
-            while batch := list(islice(photos, _BATCH)):
+            prepared = pool.prepare(enumerate(photos.paths), geometry, ahead=2 * _BATCH)
+            while batch := list(islice(prepared, _BATCH)):
                 readable = [(place, photo) for place, photo in batch if isinstance(photo, Prepared)]
                 skipped += [photo for _, photo in batch if isinstance(photo, Undecodable)]
                 if readable:
                     features.append(classifier.features(_as_input([photo for _, photo in readable], classifier)))
                     kept += [place for place, _ in readable]
-                progress(len(kept) + len(skipped), len(paths))
+                progress(len(kept) + len(skipped), len(photos.paths))
         if not kept:
-            raise Unscorable(f"None of the {len(paths)} photos to score can be read: give a test part that can.")
+            raise Unscorable(f"None of the {len(photos.paths)} photos to score can be read: give others.")
         found = torch.cat(features)
         if not found.isfinite().all():
             raise BadCheckpoint(
                 f"The encoder {classifier.encoder.fingerprint} gives numbers that are not finite: its weights are no "
                 "good; train again, or name another encoder."
             )
-        return cls(found, torch.from_numpy(labels[kept]).to(found.device), skipped)
+        return cls(found, torch.from_numpy(photos.labels[kept]).to(found.device), skipped)
 
     @torch.no_grad()
     def correct(self, classifier: LinearClassifier) -> NDArray[np.bool_]:

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from mocosearch.distributed import on_first_rank, rank, world_size
+from mocosearch.encoders import Encoder
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.images.pack import UnpackedPhoto
@@ -39,13 +39,14 @@ class Lessons:
 
 
 def prepare_lessons(
-    photos: LabelledPhotos, *, crop: int, batch: int, seed: int, device: torch.device, progress: CountCallback
+    photos: LabelledPhotos, encoder: Encoder, *, batch: int, seed: int, workers: int | None, progress: CountCallback
 ) -> Lessons:
     """Pack the photos and say in which order they are learned from, `batch` at a time over all ranks.
 
+    Crops are as large as the encoder's input. `workers` processes prepare them, None: by the rule of the device.
     Raises Unscorable unless those that can be read are of two classes.
     """
-    views, root = views_of(crop), photos.root.absolute()
+    views, root = views_of(encoder.preprocessing.crop), photos.root.absolute()
     folder = default_pack_folder(root, views)
     stamps = on_first_rank(lambda: _stamps(photos))
     on_first_rank(lambda: pack_photos(root, stamps, views, folder, progress))
@@ -66,7 +67,8 @@ def prepare_lessons(
         views_per_image=1,
         only_whole=False,
     )
-    return Lessons(ViewBatches(pack, packed, order, device, workers=default_workers(device)), labels, skipped)
+    workers = default_workers(encoder.device) if workers is None else workers
+    return Lessons(ViewBatches(pack, packed, order, encoder.device, workers=workers), labels, skipped)
 
 
 def views_of(crop: int) -> ViewsSection:

@@ -10,7 +10,8 @@ from mocosearch.distributed.launch import launch
 from mocosearch.encoders import Encoder, load_encoder
 from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.evaluation.outcome import Outcome
-from mocosearch.linear_evaluation.protocol import EPOCHS, Progress, evaluate
+from mocosearch.linear_evaluation.learning import EPOCHS
+from mocosearch.linear_evaluation.protocol import Progress, evaluate
 
 # Entered on each rank for as long as it works: what is told of the progress there, and what asks it to stop.
 Sight = Callable[[], AbstractContextManager[tuple[Progress, Callable[[], bool]]]]
