@@ -34,6 +34,11 @@ class PairedPhotos:
     paths: list[Path]
     pairs: NDArray[np.int64]  # (m, 2), places in `paths`, the lower first; each pair once
 
+    def selected(self, places: NDArray[np.int64]) -> "PairedPhotos":
+        """Return the photos at `places`, ascending, and the pairs among them."""
+        inside = self.pairs[np.isin(self.pairs, places).all(axis=1)]
+        return PairedPhotos(self.root, [self.paths[place] for place in places], np.searchsorted(places, inside))
+
 
 def read_labels(root: Path, csv_file: Path) -> LabelledPhotos:
     """Read the class of photos below `root`, and their part if there is a column of it: see PATH_NAMES and others.

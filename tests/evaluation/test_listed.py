@@ -4,6 +4,7 @@ import csv
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -173,3 +174,14 @@ def test_pairs_of_a_missing_folder_are_an_error(photos: Path) -> None:
     path = listed(photos, f"one,other\n{photos}/a/1.jpg,{photos}/a/2.jpg\n")
     with pytest.raises((NoPhotos, BadLabels), match="nowhere"):
         read_pairs(photos.parent / "nowhere", path)
+
+
+def test_of_some_of_the_photos_the_pairs_among_them_are_left(photos: Path) -> None:
+    found = read_pairs(photos, listed(photos, "query,match\na/1.jpg,a/2.jpg\na/2.jpg,b/2.jpg\nb/1.jpg,b/2.jpg\n"))
+    places = np.array([place for place, path in enumerate(found.paths) if path != photos / "a/1.jpg"])
+    left = found.selected(places)
+    assert photos / "a/1.jpg" not in left.paths
+    assert {frozenset(left.paths[place] for place in pair) for pair in left.pairs} == {
+        frozenset((photos / "a/2.jpg", photos / "b/2.jpg")),
+        frozenset((photos / "b/1.jpg", photos / "b/2.jpg")),
+    }
