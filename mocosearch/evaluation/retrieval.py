@@ -15,7 +15,7 @@ from mocosearch.evaluation.outcome import Curve, Figure, Outcome
 from mocosearch.evaluation.ranking import DEPTH, RECALL_STEPS, Ranking, rank
 from mocosearch.evaluation.relevance import Relevance
 from mocosearch.evaluation.split import queries_and_gallery
-from mocosearch.evaluation.through_index import index_figures
+from mocosearch.evaluation.through_index import Shown, index_figures
 from mocosearch_index.records import SearchReport, SearchSettings
 
 _FIRST = (1, 5, 10)
@@ -60,10 +60,12 @@ def evaluate_retrieval(
     if lonely := len(everybody) - len(queries):
         notices.append(f"{lonely:,} of {len(everybody):,} photos are not scored: no other photo is relevant to them.")
     if index_settings is not None:
-        of_index, report = index_figures(unit, relevance, ranking, gallery, index_settings)
+        of_index, shown = index_figures(unit, relevance, ranking, gallery, index_settings)
         figures += of_index
-        facts |= _index_facts(report)
-        notices += _index_notices(report, index_settings, unit.shape[1])
+        facts |= _index_facts(shown)
+        if (asked := len(shown.places)) < len(queries):
+            notices.append(f"The index is asked with {asked:,} of the {len(queries):,} photos, evenly spaced.")
+        notices += _index_notices(shown.report, index_settings, unit.shape[1])
     examples = pick_examples(
         queries, ranking.shown.first(_EXAMPLE), ranking.hits[:, :_EXAMPLE], relevance.groups(queries)
     )
@@ -97,8 +99,10 @@ def _curves(ranking: Ranking) -> tuple[Curve, ...]:
     )
 
 
-def _index_facts(report: SearchReport) -> Facts:
+def _index_facts(shown: Shown) -> Facts:
+    report = shown.report
     facts: Facts = {
+        "asked of the index": len(shown.places),
         "index level": report.level,
         "index numbers of a vector": report.dim,
         "index bytes of a vector": round(report.bytes_a_vector, 1),

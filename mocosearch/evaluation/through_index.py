@@ -47,7 +47,7 @@ class Shown:
 
 def index_figures(
     unit: Vectors, relevance: Relevance, ranking: Ranking, gallery: Places, settings: SearchSettings
-) -> tuple[list[Figure], SearchReport]:
+) -> tuple[list[Figure], Shown]:
     """Score what an index over `gallery` (g,) of the unit vectors (n, dim) shows for the queries of `ranking`.
 
     Beside each figure stands what is lost of the exact one, the mean of differences photo by photo. Of many queries
@@ -76,7 +76,7 @@ def index_figures(
         lost = score(ranking.hits[asked]) - found
         figures.append(Figure(f"index {name}", float(found.mean()), float(chance.mean()), of_photos=found))
         figures.append(Figure(f"lost {name}", float(lost.mean()), better="lower", of_photos=lost))
-    return figures, answer.report
+    return figures, answer
 
 
 def ask_index(unit: Vectors, queries: Places, gallery: Places, settings: SearchSettings, k: int) -> Shown:

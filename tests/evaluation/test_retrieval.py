@@ -265,6 +265,23 @@ def test_classes_named_as_pairs_score_the_same(drawn: tuple[list[int], int]) -> 
         assert (one.name, one.value, one.chance) == (other.name, other.value, other.chance)
 
 
+@given(photos, st.data())
+@settings(max_examples=60, deadline=None)
+def test_photos_that_cannot_be_read_leave_the_relevance_of_the_others_as_it_is(
+    drawn: tuple[list[int], int], data: st.DataObject
+) -> None:
+    labels = np.array(drawn[0])
+    kept = np.array(sorted(data.draw(st.sets(st.integers(0, len(labels) - 1), min_size=1))))
+    pairs = np.argwhere(np.triu(same(labels), 1))
+    rows = np.arange(len(kept))
+    for relevance in (SameLabel(labels), Pairs(pairs, len(labels))):
+        left = relevance.among(kept)
+        assert left.count == len(kept)
+        assert np.array_equal(left.counts(rows, rows), same(labels[kept]).sum(axis=1) - 1)
+        others = ~np.eye(len(kept), dtype=bool)  # whether a photo is relevant to itself is never asked
+        assert np.array_equal(left.marks(rows, rows) & others, same(labels[kept]) & others)
+
+
 @given(photos)
 @settings(max_examples=60, deadline=None)
 def test_shares_stay_shares_and_grow_with_k(drawn: tuple[list[int], int]) -> None:

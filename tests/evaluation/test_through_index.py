@@ -1,0 +1,146 @@
+"""Retrieval through a real index: what it shows, what it loses of exact search, and that nothing of it stays."""
+
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from mocosearch.errors import BadSettings
+from mocosearch.evaluation.inputs import Vectors, unit_vectors
+from mocosearch.evaluation.outcome import Figure, Outcome
+from mocosearch.evaluation.relevance import SameLabel
+from mocosearch.evaluation.retrieval import evaluate_retrieval
+from mocosearch.evaluation.through_index import ask_index, recall_of_nearest
+from mocosearch_index.records import SearchSettings
+
+AS_IT_IS = SearchSettings()
+
+
+def in_classes(count: int, dim: int, classes: int = 5) -> tuple[Vectors, NDArray[np.int64]]:
+    """Vectors around a center each class, so near each other that classes overlap."""
+    generator = np.random.default_rng(0)
+    labels = generator.integers(0, classes, count)
+    centers = generator.standard_normal((classes, dim))
+    return (centers[labels] + 1.5 * generator.standard_normal((count, dim))).astype(np.float32), labels
+
+
+def figure(outcome: Outcome, name: str) -> Figure:
+    (found,) = (figure for figure in outcome.figures if figure.name == name)
+    return found
+
+
+def test_an_exact_index_shows_what_exact_search_does_and_says_what_it_is() -> None:
+    vectors, labels = in_classes(300, 32)
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=AS_IT_IS)
+    assert figure(outcome, "index recall@10").value == 1  # float16 moves no cosine by more than a tie is wide
+    for name in ("precision@10", "hit@10"):
+        exact, through, lost = (figure(outcome, prefix + name) for prefix in ("", "index ", "lost "))
+        assert through.value == pytest.approx(exact.value, abs=0.002)
+        assert lost.value == pytest.approx(exact.value - through.value)
+        assert lost.better == "lower"
+        assert through.chance == exact.chance
+    assert abs(figure(outcome, "lost mAP@100").value) < 0.002
+    assert outcome.facts["index level"] == "exact"
+    assert outcome.facts["index numbers of a vector"] == 32
+    assert outcome.notices == ()
+
+
+def test_average_precision_of_a_whole_ranking_is_the_same_through_the_index() -> None:
+    vectors, labels = in_classes(60, 16)
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=AS_IT_IS)
+    through = figure(outcome, "index mAP@100")
+    assert through.value == pytest.approx(figure(outcome, "mAP").value, abs=0.002)
+    assert through.chance == pytest.approx(figure(outcome, "mAP").chance)
+
+
+def test_a_projection_to_few_numbers_is_seen_to_lose() -> None:
+    vectors, labels = in_classes(300, 32)
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(dim=1))
+    assert outcome.facts["index numbers of a vector"] == 1
+    assert figure(outcome, "index recall@10").value < 0.3
+    assert figure(outcome, "lost precision@10").value > 0.2
+    assert figure(outcome, "lost mAP@100").value > 0.2
+
+
+def test_cells_are_asked_and_told() -> None:
+    vectors, labels = in_classes(1200, 16)
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(level="ivf"))
+    assert outcome.facts["index level"] == "ivf"
+    assert 1 <= int(outcome.facts["index cells visited"]) <= int(outcome.facts["index cells"])
+    assert 0.95 < figure(outcome, "index recall@10").value <= 1
+    assert outcome.notices == ()
+
+
+def test_what_too_few_photos_do_not_allow_is_said() -> None:
+    vectors, labels = in_classes(30, 32)
+    settings = SearchSettings(level="compressed", dim=16)
+    notices = evaluate_retrieval(vectors, SameLabel(labels), index_settings=settings).notices
+    assert notices == (
+        "30 photos are searched by level exact: too few for compressed.",
+        "30 photos are too few for a projection to 16 numbers: none is made.",
+    )
+
+
+def test_an_index_of_the_training_part_is_asked_with_the_test_part() -> None:
+    vectors, labels = in_classes(200, 16)
+    held_out = np.arange(200) % 4 == 0
+    queries, gallery = np.flatnonzero(held_out), np.flatnonzero(~held_out)
+    shown = ask_index(unit_vectors(vectors), queries, gallery, AS_IT_IS, 200).places
+    assert np.array_equal(np.sort(shown[:, :150], axis=1), np.tile(gallery, (50, 1)))
+    assert (shown[:, 150:] == -1).all()
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), held_out, index_settings=AS_IT_IS)
+    assert figure(outcome, "index recall@10").value == 1
+
+
+def test_a_photo_is_not_shown_itself_though_others_are_equal_to_it() -> None:
+    unit = unit_vectors(np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]]))
+    everybody = np.arange(4)
+    shown = ask_index(unit, everybody, everybody, AS_IT_IS, 3).places
+    assert shown.tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 3], [0, 1, 2]]
+
+
+def test_a_vector_without_direction_is_neither_shown_nor_searched_with() -> None:
+    unit = unit_vectors(np.array([[1.0, 0], [0, 0], [1, 1], [0, 1]]))
+    everybody = np.arange(4)
+    shown = ask_index(unit, everybody, everybody, AS_IT_IS, 3).places
+    assert shown.tolist() == [[2, 3, -1], [-1, -1, -1], [0, 3, -1], [2, 0, -1]]
+    outcome = evaluate_retrieval(unit, SameLabel(np.zeros(4, np.int64)), index_settings=AS_IT_IS)
+    found = figure(outcome, "index hit@3").of_photos
+    assert found is not None
+    assert found.tolist() == [1, 0, 1, 1]
+
+
+def test_of_equally_near_photos_any_counts_as_found() -> None:
+    unit = unit_vectors(np.array([[1.0, 0], [1, 0], [1, 0], [0, 1]]))
+    shown = np.array([[2], [3], [-1]])  # the nearest of photo 0 are 1 and 2
+    recall = recall_of_nearest(unit, np.array([0, 0, 0]), np.ones(3, np.float32), shown)
+    assert recall.tolist() == [1, 0, 0]
+
+
+def test_of_many_photos_an_even_sample_is_asked() -> None:
+    vectors, labels = in_classes(5200, 4)
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=AS_IT_IS)
+    exact, lost = figure(outcome, "precision@10").of_photos, figure(outcome, "lost precision@10").of_photos
+    assert exact is not None
+    assert lost is not None
+    assert (len(exact), len(lost)) == (5200, 5000)
+    assert outcome.facts["asked of the index"] == 5000
+    assert outcome.notices == ("The index is asked with 5,000 of the 5,200 photos, evenly spaced.",)
+
+
+def test_nothing_of_the_index_stays_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    vectors, labels = in_classes(30, 4)
+    evaluate_retrieval(vectors, SameLabel(labels), index_settings=AS_IT_IS)
+    with pytest.raises(BadSettings):
+        evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(dim=5))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dim", [0, 33])
+def test_more_numbers_than_there_are_cannot_be_searched(dim: int) -> None:
+    vectors, labels = in_classes(30, 32)
+    with pytest.raises(BadSettings, match=f"from 1 to 32, not {dim}"):
+        evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(dim=dim))
