@@ -74,10 +74,15 @@ def evaluate_knn(
 
 
 def chance_accuracy(labels: NDArray[np.integer], held_out: NDArray[np.bool_] | None = None) -> float:
-    """Return what always naming the largest class of the gallery scores: the best that is done without looking."""
+    """Return what always naming the largest class of the gallery scores: the best that is done without looking.
+
+    Where several are the largest, the mean of naming each of them.
+    """
     classes = checked_labels(labels, len(labels))
     queries, gallery = queries_and_gallery(len(labels), held_out)
-    return float(np.mean(classes[queries] == np.bincount(classes[gallery]).argmax()))
+    sizes = np.bincount(classes[gallery], minlength=len(labels))
+    largest = sizes == sizes.max()
+    return float(np.mean(largest[classes[queries]]) / np.count_nonzero(largest))
 
 
 def _vote(neighbors: Neighbors, classes: Labels, temperature: float) -> Labels:

@@ -1,14 +1,15 @@
-"""kNN and precision@k against loops in float64, cases computed by hand, and degenerate sets."""
+"""Weighted kNN against scikit-learn, loops in float64, cases computed by hand, and degenerate sets."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from sklearn.neighbors import KNeighborsClassifier
 
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
-from mocosearch.evaluation.neighbors import leave_one_out
+from mocosearch.evaluation.outcome import Outcome
 
 # Cosines: a0 a1 .8, a0 b0 0, a0 b1 -.6, a1 b0 .6, a1 b1 0, b0 b1 .8
 FOUR = np.array([[1, 0], [0.8, 0.6], [0, 1], [-0.6, 0.8]], dtype=np.float32)
@@ -23,6 +24,32 @@ def knn_accuracy(
 
 def precision_at_10(vectors: NDArray[np.floating], labels: NDArray[np.integer]) -> float:
     return evaluate_knn(vectors, labels).figures[1].value
+
+
+def scikit_learns(
+    vectors: NDArray[np.floating],
+    labels: NDArray[np.int64],
+    held_out: NDArray[np.bool_] | None,
+    k: int,
+    temperature: float = 0.07,
+) -> NDArray[np.float64]:
+    """Tell (m,) whether scikit-learn names each scored photo rightly."""
+    classifier = KNeighborsClassifier(
+        k, metric="cosine", algorithm="brute", weights=lambda distances: np.exp((1 - distances) / temperature)
+    )
+    if held_out is None:
+        predicted = classifier.fit(vectors, labels).predict(None)  # leave-one-out
+        return (predicted == labels).astype(np.float64)
+    classifier.fit(vectors[~held_out], labels[~held_out])
+    return (classifier.predict(vectors[held_out]) == labels[held_out]).astype(np.float64)
+
+
+def right(outcome: Outcome) -> list[float]:
+    """Return what the accuracy is the mean of."""
+    accuracy = outcome.figures[0]
+    assert accuracy.of_photos is not None
+    assert accuracy.value == pytest.approx(accuracy.of_photos.mean())
+    return accuracy.of_photos.tolist()
 
 
 def sorted_others(vectors: NDArray[np.floating], own: int) -> list[tuple[float, int]]:
@@ -61,13 +88,69 @@ def test_both_figures_agree_with_plain_loops(seed: int, k: int) -> None:
     assert precision_at_10(vectors, labels) == pytest.approx(reference_precision(vectors, labels, 10), abs=1e-12)
 
 
-def test_neighbors_of_a_set_larger_than_one_block_are_those_of_plain_sorting() -> None:
-    vectors = np.random.default_rng(0).standard_normal((4500, 8)).astype(np.float32)
-    found = leave_one_out(vectors, 3)
-    for own in (0, 1, 3000, 4499):  # a block has 3,728 rows
-        expected = sorted_others(vectors, own)[:3]
-        assert found.indices[own].tolist() == [index for _, index in expected]
-        assert found.scores[own] == pytest.approx([cosine for cosine, _ in expected], abs=1e-6)
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("parts", [False, True])
+def test_every_photo_is_named_as_scikit_learn_does(seed: int, parts: bool) -> None:
+    generator = np.random.default_rng(seed)
+    labels = generator.integers(0, 6, 300) * 3 - 7
+    vectors = generator.standard_normal((300, 16)) + np.eye(16)[labels % 16]
+    held_out = generator.random(300) < 0.3 if parts else None
+    outcome = evaluate_knn(vectors, labels, held_out, k=15)
+    assert right(outcome) == scikit_learns(vectors, labels, held_out, 15).tolist()
+    curve = outcome.curves[0]
+    assert curve.x.tolist() == [1, 2, 5, 10, 20, 50, 100, 200]
+    assert curve.y == pytest.approx([scikit_learns(vectors, labels, held_out, int(k)).mean() for k in curve.x])
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.booleans()), min_size=2, max_size=25))
+def test_ties_small_classes_and_classes_of_one_part_are_decided_as_in_scikit_learn(
+    photos: list[tuple[int, int, bool]],
+) -> None:
+    axes, labels, out = (np.array(column) for column in zip(*photos, strict=True))
+    held_out = None if out.all() or not out.any() else out
+    searched = len(photos) - 1 if held_out is None else int((~out).sum())
+    # Votes of 1 and 2, without rounding: ties are ties.
+    found = right(evaluate_knn(np.eye(4)[axes], labels, held_out, k=100, temperature=1 / np.log(2)))
+    assert found == scikit_learns(np.eye(4)[axes], labels, held_out, searched, 1 / np.log(2)).tolist()
+
+
+def test_a_test_part_is_searched_for_in_the_training_part_only() -> None:
+    held_out = np.array([False, True, False, True])
+    labels = np.array([0, 1, 1, 1])
+    outcome = evaluate_knn(FOUR, labels, held_out, k=1)
+    assert right(outcome) == [0, 1]  # a1 finds a0, b1 finds b0
+    precision = outcome.figures[1]
+    assert precision.of_photos is not None
+    assert precision.of_photos.tolist() == [0.5, 0.5]
+    assert precision.chance == 0.5
+    assert outcome.figures[0].chance == chance_accuracy(labels, held_out) == 0.5  # of two equal classes
+    assert (outcome.facts["scored"], outcome.facts["searched"], outcome.facts["classes"]) == (2, 2, 2)
+    assert outcome.examples is not None
+    assert outcome.examples.queries.tolist() == [1, 3]
+    assert outcome.examples.neighbors.tolist() == [[0, 2], [2, 0]]
+    assert outcome.examples.hits.tolist() == [[False, True], [True, False]]
+
+
+def test_classes_that_only_the_test_part_has_count_as_wrong_and_are_said() -> None:
+    outcome = evaluate_knn(FOUR, np.array([0, 0, 1, 2]), np.array([False, True, False, True]), k=1)
+    assert right(outcome) == [1, 0]
+    assert outcome.facts["alone"] == 1
+    assert any("1 of the scored photos are of a class that nothing else has" in notice for notice in outcome.notices)
+
+
+@pytest.mark.parametrize("held_out", [np.zeros(4, dtype=bool), np.ones(4, dtype=bool)])
+def test_an_empty_part_is_refused(held_out: NDArray[np.bool_]) -> None:
+    with pytest.raises(Unscorable, match="give both"):
+        evaluate_knn(FOUR, TWO_AND_TWO, held_out)
+
+
+def test_a_set_too_small_for_k_names_the_number_that_voted() -> None:
+    outcome = evaluate_knn(np.eye(4) + 1, np.array([0, 0, 0, 7]), k=20)
+    assert (outcome.facts["k"], outcome.facts["alone"]) == (3, 1)
+    assert any("Only 3 neighbors vote, not 20" in notice for notice in outcome.notices)
+    assert outcome.figures[0].chance == 0.75
+    assert outcome.curves[0].x.tolist() == [1, 2]
+    assert evaluate_knn(FOUR, TWO_AND_TWO, k=3).notices == ()
 
 
 def test_figures_of_four_photos_computed_by_hand() -> None:
@@ -82,45 +165,23 @@ def test_the_temperature_decides_whether_one_near_or_two_far_neighbors_win() -> 
     assert knn_accuracy(vectors, TWO_AND_TWO, k=3, temperature=1e-6) == 0.5  # exp(1e6) must not overflow
 
 
-def test_length_of_a_vector_does_not_matter() -> None:
-    lengths = np.array([[1e-6], [1e6], [3], [0.25]])
-    assert np.array_equal(leave_one_out(FOUR * lengths, 3).indices, leave_one_out(FOUR, 3).indices)
-
-
-def test_k_beyond_the_set_means_all_others() -> None:
-    assert leave_one_out(FOUR, 100).indices.shape == (4, 3)
-
-
-def test_equal_neighbors_come_by_index_so_that_a_collapsed_encoder_scores_chance() -> None:
+def test_a_collapsed_encoder_scores_chance() -> None:
     same = np.ones((9, 4), dtype=np.float32)
-    assert leave_one_out(same, 3).indices[[0, 1, 8]].tolist() == [[1, 2, 3], [0, 2, 3], [0, 1, 2]]
     labels = np.repeat([0, 1, 2], 3)
     assert knn_accuracy(same, labels, k=2) == pytest.approx(chance_accuracy(labels))
-
-
-def test_a_few_ties_for_the_last_place_are_broken_by_index() -> None:
-    vectors = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 0], [1, 0], [0, -1]], dtype=np.float32)
-    found = leave_one_out(vectors, 4)
-    assert found.indices[0].tolist() == [2, 4, 5, 1]
-    assert found.indices[1].tolist() == [3, 0, 2, 4]
-    assert found.indices[6].tolist() == [0, 2, 4, 5]
 
 
 def test_one_class_is_always_right_and_so_is_chance() -> None:
     labels = np.zeros(4, dtype=np.int64)
     assert knn_accuracy(FOUR, labels) == chance_accuracy(labels) == 1.0
     assert precision_at_10(FOUR, labels) == 1.0
+    assert evaluate_knn(FOUR, labels, k=1).notices == ("All photos are of one class: every encoder is always right.",)
 
 
 def test_a_photo_alone_in_its_class_counts_as_wrong() -> None:
     labels = np.array([0, 0, 0, 5])
     assert knn_accuracy(FOUR, labels, k=3, temperature=10) == 0.75
     assert precision_at_10(FOUR, labels) == pytest.approx((3 * 2 / 3 + 0) / 4)
-
-
-def test_a_zero_vector_is_like_nothing_and_breaks_nothing() -> None:
-    vectors = np.vstack([FOUR, np.zeros((1, 2), dtype=np.float32)])
-    assert leave_one_out(vectors, 4).scores[4].tolist() == [0, 0, 0, 0]
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -154,5 +215,8 @@ def test_chance_precision_is_what_showing_everything_scores(labels: list[int]) -
     assert precision.chance == pytest.approx(precision.value)
 
 
-def test_chance_accuracy_is_the_share_of_the_largest_class() -> None:
-    assert chance_accuracy(np.array([4, 4, 4, 9])) == 0.75
+def test_chance_accuracy_is_what_naming_the_largest_class_to_learn_from_scores() -> None:
+    labels = np.array([4, 4, 4, 9, 9])
+    assert chance_accuracy(labels) == 0.6
+    assert chance_accuracy(labels, np.array([True, True, False, False, False])) == 0.0
+    assert chance_accuracy(labels, np.array([True, False, False, False, True])) == 0.5
