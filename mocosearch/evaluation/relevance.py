@@ -35,10 +35,6 @@ class SameLabel:
         """Return (m,) numbers of what examples are to be spread over."""
         return self._labels[queries]
 
-    def among(self, kept: Places) -> "SameLabel":
-        """Return the relevance among the photos `kept` (m,) alone, ascending: those that could be read."""
-        return SameLabel(self._labels[kept])
-
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
@@ -75,11 +71,6 @@ class Pairs:
     def groups(self, queries: Places) -> Labels:
         """Return (m,) numbers of what examples are to be spread over: nothing."""
         return np.zeros(len(queries), np.int64)
-
-    def among(self, kept: Places) -> "Pairs":
-        """Return the relevance among the photos `kept` (m,) alone, ascending: those that could be read."""
-        whole = self.pairs[np.isin(self.pairs, kept).all(axis=1)]
-        return Pairs(np.searchsorted(kept, whole), len(kept))
 
 
 Relevance: TypeAlias = SameLabel | Pairs
