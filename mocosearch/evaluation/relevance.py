@@ -36,7 +36,7 @@ class SameLabel:
         return self._labels[queries]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
     """Photos are relevant to each other when they are a pair. A photo paired with itself says nothing."""
 
