@@ -58,10 +58,11 @@ class LinearClassifier(Method):
 
     @torch.no_grad()
     def features(self, images: Tensor) -> Tensor:
-        """Map images (B, 3, H, W), normalized as the encoder's are, to features, float32 (B, dim), of any length."""
+        """Map images (B, 3, H, W), normalized as the encoder's are, to features (B, dim) of any length."""
         dtype = autocast_dtype(images.device)
         with torch.autocast(images.device.type, dtype=dtype, enabled=dtype is not None):
-            return torch.cat([self.backbone(part).float() for part in torch.split(images, self._at_once)])
+            features = torch.cat([self.backbone(part) for part in torch.split(images, self._at_once)])
+        return features.to(self.fc.weight.dtype)
 
     def forward(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, Metrics]:
         """Return the mean cross-entropy over the images of all ranks, as this rank's share of it, and the accuracy.
