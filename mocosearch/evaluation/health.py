@@ -1,28 +1,84 @@
-"""Health without labels: have the vectors collapsed, and how well do they fill the space?"""
+"""Health without labels: do the vectors fill the space or collapse, and do they stay when a photo is changed?"""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation.inputs import Vectors, unit_vectors
+from mocosearch.evaluation.inputs import Vectors, checked_vectors, unit_vectors
+from mocosearch.evaluation.neighbors import nearest
+from mocosearch.evaluation.outcome import Curve, Figure, Outcome
 
 # Healthy and even untrained networks spread by .1 and more, one that maps all photos to one point by about 0.
 COLLAPSED_SPREAD = 0.01
 COLLAPSED_RANK = 1.5  # exp of an entropy: 1 when every vector lies on one line
+STABLE = 10  # nearest neighbors that should stay
 _UNIFORMITY_SAMPLE = 4096  # vectors; all pairs among them
 _ROWS = 1024
+_CURVE_POINTS = 101
+_SMALLEST_SINGULAR = 1e-6  # of the largest; what is smaller is rounding
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Health:
     """Label-free figures of one set of vectors."""
 
+    singular_values: NDArray[np.float64]  # (min(n, dim),) of the unit vectors, which are not centered; largest first
     effective_rank: float  # RankMe (Garrido et al. 2023): 1 .. dim, higher is richer
     uniformity: float  # Wang & Isola 2020: 0 when all are equal, down to about -4 when spread evenly
     feature_spread: float  # mean standard deviation of a unit vector's coordinates x sqrt(dim): 0 .. about 1
     collapsed: bool
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TwoViews:
+    """Vectors of two augmented views of each of s photos."""
+
+    places: NDArray[np.int64]  # (s,), ascending: which photos of the list they are of
+    first: NDArray[np.float32]  # (s, dim)
+    second: NDArray[np.float32]  # (s, dim)
+
+    def only(self, places: NDArray[np.int64]) -> "TwoViews":
+        """Return those of the photos at `places`, which are some of its own."""
+        kept = np.isin(self.places, places)
+        return TwoViews(self.places[kept], self.first[kept], self.second[kept])
+
+
+def evaluate_health(vectors: NDArray[np.floating], views: TwoViews) -> Outcome:
+    """Measure `vectors` (n, dim) of photos, and how they move when the photos are cropped and recolored.
+
+    `views` are of some of these photos, places in `vectors`. Neighbor stability is the share of a photo's ten nearest
+    others that are also nearest to an augmented view of it, among the others as they are; of two views the mean.
+    Alignment is small, too, where all photos lie close together, so relative alignment divides it by the squared
+    distance of views of different photos; on it, not on alignment, encoders can be compared.
+    A zero vector is like nothing at all. Raises Unscorable for fewer than two photos and for non-finite vectors.
+    """
+    health = label_free_health(vectors)
+    distances = squared_distances(views.first, views.second)
+    apart = distance_of_others(views)
+    relative = distances / apart if apart > 0 else np.ones_like(distances)
+    stability = neighbor_stability(vectors, views)
+    neighbors = min(STABLE, len(vectors) - 1)
+    figures = (
+        Figure("effective rank", health.effective_rank),
+        Figure("uniformity", health.uniformity, better="lower"),
+        Figure("feature spread", health.feature_spread),
+        Figure("alignment", float(distances.mean()), better="lower"),
+        Figure("relative alignment", float(relative.mean()), 1.0, better="lower", of_photos=relative),
+        Figure("neighbor stability", float(stability.mean()), neighbors / (len(vectors) - 1), of_photos=stability),
+    )
+    facts = {
+        "photos": len(vectors),
+        "dimensions": vectors.shape[1],
+        "augmented": len(views.places),
+        "neighbors": neighbors,
+        "collapsed": "yes" if health.collapsed else "no",
+    }
+    curves = (*_spectrum(health.singular_values), _distances_curve(distances))
+    notices = _notices(health, len(vectors), vectors.shape[1], len(views.places))
+    return Outcome("health", figures, facts, curves, notices=tuple(notices))
 
 
 def label_free_health(vectors: NDArray[np.floating]) -> Health:
@@ -30,16 +86,22 @@ def label_free_health(vectors: NDArray[np.floating]) -> Health:
     unit = unit_vectors(vectors)
     if len(unit) < 2:
         raise Unscorable(f"Health figures need at least 2 photos, here {len(unit)}: add photos to the folder.")
-    rank = effective_rank(unit)
+    singular = singular_values(unit)
+    rank = effective_rank(singular)
     spread = float(unit.std(axis=0, dtype=np.float64).mean() * np.sqrt(unit.shape[1]))
-    return Health(rank, uniformity(unit), spread, spread < COLLAPSED_SPREAD or rank < COLLAPSED_RANK)
+    return Health(singular, rank, uniformity(unit), spread, spread < COLLAPSED_SPREAD or rank < COLLAPSED_RANK)
 
 
-def effective_rank(vectors: Vectors) -> float:
-    """Return RankMe: exp of the entropy of the singular values of (n, dim), which are not centered."""
-    # Singular values as roots of eigenvalues of the smaller Gram matrix: seconds where an SVD takes minutes.
+def singular_values(vectors: Vectors) -> NDArray[np.float64]:
+    """Return the singular values of (n, dim), largest first."""
+    # As roots of eigenvalues of the smaller Gram matrix: seconds where a decomposition takes minutes.
     gram = _gram(vectors if vectors.shape[1] <= len(vectors) else np.ascontiguousarray(vectors.T))
-    singular = np.sqrt(np.clip(np.linalg.eigvalsh(gram), 0, None))
+    values: NDArray[np.float64] = np.sqrt(np.clip(np.linalg.eigvalsh(gram), 0, None))[::-1]
+    return values
+
+
+def effective_rank(singular: NDArray[np.float64]) -> float:
+    """Return RankMe: exp of the entropy of the singular values."""
     if singular.sum() == 0:
         return 1.0  # nothing but zero vectors
     shares = singular / singular.sum()
@@ -66,9 +128,85 @@ def uniformity(vectors: Vectors) -> float:
 
 def alignment(view_a: NDArray[np.floating], view_b: NDArray[np.floating]) -> float:
     """Return the mean squared distance of two views' unit vectors, (n, dim) each: 0 .. 4, lower is better."""
+    return float(squared_distances(view_a, view_b).mean())
+
+
+def squared_distances(view_a: NDArray[np.floating], view_b: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Return the squared distance (n,) of two views' unit vectors, (n, dim) each."""
     if view_a.shape != view_b.shape:
         raise ValueError(f"the views must have one shape, not {view_a.shape} and {view_b.shape}")
-    return float(((unit_vectors(view_a) - unit_vectors(view_b)) ** 2).sum(axis=1).mean())
+    apart: NDArray[np.float64] = ((unit_vectors(view_a) - unit_vectors(view_b)) ** 2).sum(axis=1, dtype=np.float64)
+    return apart
+
+
+def distance_of_others(views: TwoViews) -> float:
+    """Return the mean squared distance of the first view of a photo to the second one of another; 0 of one photo."""
+    first, second = (unit_vectors(view).astype(np.float64) for view in (views.first, views.second))
+    count = len(first)
+    total = count * ((first**2).sum() + (second**2).sum()) - 2 * first.sum(axis=0) @ second.sum(axis=0)  # of all pairs
+    others = total - ((first - second) ** 2).sum()
+    return max(0.0, float(others) / max(1, count * (count - 1)))
+
+
+def neighbor_stability(vectors: NDArray[np.floating], views: TwoViews) -> NDArray[np.float64]:
+    """Return for each photo of `views` the share (s,) of its nearest others in `vectors` that stay: `evaluate_health`.
+
+    Of equally near ones those of lower place count as nearer, so that equal vectors are perfectly stable.
+    """
+    everybody = np.arange(len(vectors))
+    before = nearest(vectors, views.places, everybody, STABLE).indices
+    count = before.shape[1]
+    shares = np.zeros(len(views.places))
+    for view in (views.first, views.second):
+        searched_with = np.concatenate([checked_vectors(vectors), checked_vectors(view)])
+        places = np.arange(len(vectors), len(searched_with))
+        # The photo itself is among those found, unless others are as near: leave it out, or else the last.
+        found = nearest(searched_with, places, everybody, count + 1).indices
+        own = found == views.places[:, None]
+        own[:, -1] |= ~own.any(axis=1)
+        after = found[~own].reshape(len(found), count)
+        shares += (before[:, :, None] == after[:, None, :]).any(axis=2).mean(axis=1)
+    return shares / 2
+
+
+def _spectrum(singular: NDArray[np.float64]) -> Iterator[Curve]:
+    """Yield the curve of the singular values; none where all vectors are zero."""
+    used = singular[singular > _SMALLEST_SINGULAR * singular[0]]
+    if len(used):
+        shown = np.unique(np.geomspace(1, len(used), _CURVE_POINTS).round()).astype(np.int64)
+        yield Curve(
+            "Singular values",
+            "direction, the strongest first",
+            "log10 of its share of the first",
+            shown.astype(np.float64),
+            np.log10(used[shown - 1] / used[0]),
+            log_x=True,
+        )
+
+
+def _distances_curve(distances: NDArray[np.float64]) -> Curve:
+    shares = np.linspace(0, 1, _CURVE_POINTS)
+    return Curve(
+        "Alignment, photo by photo",
+        "squared distance of two views of a photo",
+        "share of photos up to there",
+        np.quantile(distances, shares),
+        shares,
+    )
+
+
+def _notices(health: Health, photos: int, dim: int, augmented: int) -> Iterator[str]:
+    if health.collapsed:
+        yield (
+            "The encoder has collapsed: all photos get nearly the same vector, so alignment and neighbor stability "
+            "mean nothing. Train again with a lower learning rate."
+        )
+    if photos <= dim:
+        yield f"The effective rank cannot exceed the number of photos, {photos:,}: compare it on the same photos only."
+    if photos - 1 <= STABLE:
+        yield f"A photo has no more than {photos - 1} others, so all of them always stay the nearest: add photos."
+    if augmented < photos:
+        yield f"Alignment and neighbor stability are of {augmented:,} of the {photos:,} photos."
 
 
 def _gram(vectors: Vectors) -> NDArray[np.float64]:

@@ -86,7 +86,7 @@ def _resampled_means(values: NDArray[np.float64], seed: int) -> NDArray[np.float
 
 
 def _with_made_up(differences: NDArray[np.float64]) -> NDArray[np.float64]:
-    largest = np.abs(differences).max()
+    largest = differences[np.abs(differences).argmax()]  # with its sign: swapped encoders swap the interval exactly
     return np.append(differences, (largest, -largest))
 
 

@@ -40,6 +40,12 @@ def make_view(
     return view_of_flat(torch.from_numpy(flat).to(device), parameters, views)
 
 
+def as_pixels(view: Tensor) -> Tensor:
+    """Turn a normalized view (B, 3, H, W) back into pixels, uint8 on the CPU, which is what an encoder takes."""
+    mean, std = (torch.tensor(value, device=view.device)[:, None, None] for value in (IMAGENET_MEAN, IMAGENET_STD))
+    return ((view * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).cpu()
+
+
 def view_on_cpu(crops: Sequence[Pixels], parameters: ViewParameters, views: "ViewsSection", out: Tensor) -> None:
     """Write the view of B crops to `out`, float32 (B, crop, crop, 3), some images at a time."""
     together = max(1, _VALUES_AT_ONCE // (3 * views.crop**2))

@@ -27,7 +27,7 @@ from mocosearch.evaluation.labelled import check_classes, find_labelled
 from mocosearch.images.decode import Undecodable, decode, read_file
 from mocosearch.images.packed import PackedPhoto, images_of
 from mocosearch.images.view_parameters import draw_parameters
-from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD, make_view
+from mocosearch.images.views import as_pixels, make_view
 from mocosearch.recipes import Recipe
 from mocosearch.training.build import preprocessing_of
 
@@ -109,7 +109,7 @@ class Monitor:
             drawn = draw_parameters(
                 recipe.views, sizes, seed=recipe.seed, epoch=_FIXED, ids=chosen[:ALIGNED], view=view
             )
-            self._views.append(_as_pixels(make_view(images[:ALIGNED], drawn, recipe.views, device)))
+            self._views.append(as_pixels(make_view(images[:ALIGNED], drawn, recipe.views, device)))
         self._probe = probe
 
     def look(self, encoder: Encoder, *, step: int, epoch: float) -> HealthReport:
@@ -146,12 +146,6 @@ def epochs_between_looks(recipe: Recipe, *, photos: int, probed: bool) -> int:
     health = area * sample + 2 * min(ALIGNED, sample)
     epoch = SHARE * _FORWARDS_A_STEP * photos
     return ceil(world_size() * max(health, (health + area * PROBED) / 2 if probed else 0) / epoch)
-
-
-def _as_pixels(views: Tensor) -> Tensor:
-    """Turn normalized views (B, 3, H, W) back into the uint8 that an encoder takes."""
-    mean, std = (torch.tensor(value, device=views.device)[:, None, None] for value in (IMAGENET_MEAN, IMAGENET_STD))
-    return ((views * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).cpu()
 
 
 def _embed(encoder: Encoder, pixels: Tensor) -> NDArray[np.float32]:
