@@ -49,19 +49,20 @@ def rank(unit: Vectors, relevance: Relevance, queries: Places, gallery: Places) 
         block = slice(start, start + rows)
         similarity = unit[queries[block]] @ candidates.T
         similarity[queries[block, None] == gallery] = -np.inf  # ranked last, and cut off
-        order, marks = _sorted(similarity, relevance.marks(queries[block], gallery))
-        order, marks = order[:, :depth], marks[:, :ranked]
-        shown.indices[block] = gallery[order]
-        shown.scores[block] = np.take_along_axis(similarity, order, axis=1)
+        first, marks = _sorted(similarity, relevance.marks(queries[block], gallery), depth)
+        marks = marks[:, :ranked]
+        shown.indices[block] = gallery[first]
+        shown.scores[block] = np.take_along_axis(similarity, first, axis=1)
         hits[block] = marks[:, :depth]
         average[block], r_precision[block], at_recall[block] = _scored(marks, relevant[block])
     return Ranking(queries, relevant, ranked, shown, hits, average, r_precision, at_recall)
 
 
-def _sorted(similarity: NDArray[np.float32], marks: Marks) -> tuple[Places, Marks]:
-    """Return the columns (rows, g) of `similarity` from high to low, ties by lower column, and `marks` in that order.
+def _sorted(similarity: NDArray[np.float32], marks: Marks, depth: int) -> tuple[Places, Marks]:
+    """Sort the columns of `similarity` (rows, g) from high to low, ties by lower column.
 
-    Score, column and mark become one whole number each, which sorts ten times faster than by two keys.
+    Return the first of them (rows, depth), and all of `marks` (rows, g) in that order. Score, column and mark become
+    one whole number, and sorting such is several times as fast as a stable argsort.
     """
     bits = (similarity + np.float32(0)).view(np.int32)  # -0 becomes 0, which it equals
     bits = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)  # ordered as the scores are
@@ -69,7 +70,7 @@ def _sorted(similarity: NDArray[np.float32], marks: Marks) -> tuple[Places, Mark
     keys += np.arange(similarity.shape[1]) << 1
     keys += marks
     keys.sort(axis=1)
-    return (keys & 0xFFFFFFFF) >> 1, (keys & 1).astype(np.bool_)
+    return (keys[:, :depth] & 0xFFFFFFFF) >> 1, (keys & 1).astype(np.bool_)
 
 
 def _scored(marks: Marks, relevant: Places) -> tuple[Float64, Float64, Float64]:
