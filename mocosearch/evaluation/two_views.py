@@ -35,10 +35,11 @@ def embed_two_views(
 ) -> TwoViews:
     """Embed two views of at most `most` of the photos, drawn by `seed`, at the crop of the encoder.
 
-    For other encoders photos and views are the same, in another size. What cannot be read is left out; NoPhotos when
-    that is all. `progress` is told how many of how many are done.
+    For other encoders photos and views are the same, in another size (exactly so up to a crop of 224 pixels). What
+    cannot be read is left out; NoPhotos when that is all. `progress` is told how many of how many are done.
     """
     views = views_at(encoder.preprocessing.crop)
+    short_side = max(packed_short_side(views), packed_short_side(load_recipe(_RECIPE).views))
     chosen = np.sort(randomness.permutation(seed, size=len(paths))[:most])
     shares = Shares.of(encoder.device, views.crop, cores_of_torch(), len(chosen))
     parts = [chosen[start : start + shares.batch] for start in range(0, len(chosen), shares.batch)]
@@ -51,7 +52,7 @@ def embed_two_views(
 
         def read(place: int) -> Pixels | None:
             try:
-                return np.asarray(pool.decode(paths[place], packed_short_side(views)).image)
+                return np.asarray(pool.decode(paths[place], short_side).image)
             except Undecodable:
                 return None
 
@@ -76,8 +77,13 @@ def embed_two_views(
 
 
 def in_common(of_encoders: Sequence[TwoViews]) -> list[TwoViews]:
-    """Return the views of those photos that all have: one may have been too slow to read just once."""
+    """Return the views of those photos that all have: one may have been too slow to read just once.
+
+    Raises NoPhotos when nothing is left.
+    """
     places = reduce(np.intersect1d, [views.places for views in of_encoders])
+    if not len(places):
+        raise NoPhotos("No photo could be read for every encoder: run the command again when the disk is less busy.")
     return [views.only(places) for views in of_encoders]
 
 

@@ -12,7 +12,7 @@ from torchvision.transforms.v2 import functional as F
 from mocosearch.images import color
 from mocosearch.images.packed import cut, write_flat
 from mocosearch.images.view_parameters import ViewParameters, draw_parameters, largest_crops, packed_short_side
-from mocosearch.images.views import blur, make_view, resize_each, resize_flat, view_of_flat
+from mocosearch.images.views import as_pixels, blur, make_view, resize_each, resize_flat, view_of_flat
 from mocosearch.recipes import ViewsSection, load_recipe
 
 CPU = torch.device("cpu")
@@ -242,3 +242,13 @@ def test_only_narrow_crops_of_the_copy_are_enlarged_and_those_little() -> None:
     crops = draw(VIEWS, 20_000, height=side, width=side).boxes[:, 2:]
     assert np.sqrt(crops.prod(axis=1)).min() > 0.995 * 224
     assert 224 / crops.min() < 1.16
+
+
+@given(st.integers(0, 1000))
+def test_pixels_come_back_from_a_view_that_only_crops(seed: int) -> None:
+    images = [photo(24, 24, seed), photo(24, 24, seed + 1)]
+    whole = np.tile([[0, 0, 24, 24]], (2, 1))
+    nothing, no_amount = np.zeros(2, dtype=bool), np.zeros((2, 4))
+    drawn = ViewParameters(whole, nothing, nothing, no_amount.astype(int), no_amount, nothing, nothing, np.ones(2))
+    view = make_view(images, drawn, VIEWS.model_copy(update={"crop": 24}), CPU)
+    np.testing.assert_array_equal(as_pixels(view).permute(0, 2, 3, 1).numpy(), np.stack(images))
