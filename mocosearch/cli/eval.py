@@ -1,151 +1,155 @@
 """`mocosearch eval`: how good is an encoder, by the field's own protocols."""
 
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from mocosearch.cli.encoders import FORMS
+from mocosearch.cli.eval_encoders import embed_all, embed_views_of_all, opened_encoders
+from mocosearch.cli.eval_options import Choices, labels_option, protocol_options
+from mocosearch.cli.eval_output import tell
+from mocosearch.cli.eval_photos import find, labelled, of_pairs, selected
+from mocosearch.cli.library_settings import chosen_search, search_options
+from mocosearch.cli.numbers import NumberRange
 
 if TYPE_CHECKING:
-    from mocosearch.encoders import Encoder
-    from mocosearch.evaluation.features import LabelledFeatures
+    from mocosearch.evaluation.relevance import Relevance
 
 
 @click.group("eval")
 def command() -> None:
-    """Score an encoder on photos sorted into class folders.
+    """Score an encoder, or several side by side.
 
-    The labels are used for scoring only. The class of a photo is the folder that it lies in.
+    The class of a photo is the folder that it lies in, or what a CSV file says; folders train and test (or val) are
+    parts of one set. Labels score, and teach the linear classifier; the encoder never sees them. health needs none.
     """
-
-
-def _options(function: Callable[..., None]) -> Callable[..., None]:
-    """Add what every protocol takes: DIR, --encoder and --json."""
-    options = [
-        click.argument("folder", metavar="DIR", type=click.Path(path_type=Path)),
-        click.option(
-            "--encoder",
-            metavar="E",
-            help=f"{FORMS.capitalize()}: see docs/encoders.md.  [default: the encoder that was trained last]",
-        ),
-        click.option("--json", "as_json", is_flag=True, help="Print one JSON object."),
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
 
 
 @command.command("knn")
-@_options
+@protocol_options
+@labels_option
 @click.option("-k", type=click.IntRange(min=1), default=20, show_default=True, help="Neighbors that vote.")
-def knn(folder: Path, encoder: str | None, as_json: bool, k: int) -> None:
+@click.option(
+    "--temperature",
+    metavar="T",
+    type=NumberRange(min=0, min_open=True),
+    default=0.07,
+    show_default=True,
+    help="A neighbor votes with exp(cosine / T).",
+)
+def knn(choices: Choices, labels: Path | None, k: int, temperature: float) -> None:
     """Name each photo of DIR by a vote of its nearest neighbors.
 
-    The vote is weighted by exp(cosine / 0.07). Precision@10 is the share of the ten nearest that are of the
-    photo's own class: what a search shows.
+    Precision@10 is the share of the ten nearest that are of the photo's own class: what a search shows.
     """
-    from mocosearch.evaluation.intervals import wilson_interval
+    photos = labelled(choices.folder, labels)
+    encoders = opened_encoders(choices)
     from mocosearch.evaluation.knn import evaluate_knn
 
-    loaded, features = _embed(folder, encoder)
-    result = evaluate_knn(features.vectors, features.labels, features.held_out, k=k)
-    for notice in result.notices:
-        click.echo(f"Note     {notice}", err=True)
-    accuracy, precision = result.figures
-    interval = wilson_interval(accuracy.value, int(result.facts["scored"]))
-    chances = accuracy.chance or 0.0, precision.chance or 0.0
-    if as_json:
-        figures = {"accuracy": accuracy.value, "interval": interval, "chance": chances[0]}
-        precisions = {"precision_at_10": precision.value, "chance_precision": chances[1]}
-        _print_json("knn", folder, loaded, features, {**figures, **precisions, **result.facts})
-        return
-    _print_table(
-        [
-            (f"kNN accuracy (k = {result.facts['k']})", accuracy.value, interval, chances[0]),
-            (precision.name, precision.value, None, chances[1]),
-        ]
-    )
+    common = embed_all(photos.paths, encoders)
+    photos = selected(photos, common)
+    outcomes = [
+        evaluate_knn(vectors, photos.labels, photos.held_out, k=k, temperature=temperature)
+        for vectors in common.vectors
+    ]
+    tell(choices, encoders, outcomes, photos, common.skipped)
+
+
+@command.command("retrieval")
+@protocol_options
+@labels_option
+@click.option(
+    "--pairs",
+    metavar="FILE.csv",
+    type=click.Path(path_type=Path),
+    help="Two columns of paths of photos that belong together, instead of classes.",
+)
+@search_options
+def retrieval(choices: Choices, labels: Path | None, pairs: Path | None, **flags: Any) -> None:
+    """Search with each photo of DIR, and score what it finds.
+
+    Photos belong together when they are of one class, or a pair. All are ranked exactly, and asked of a temporary
+    index too, so that what an index loses by float16, --dim, cells and compression is a number.
+    """
+    if labels and pairs:
+        raise click.UsageError("--labels and --pairs exclude each other: name one.")
+    photos = labelled(choices.folder, labels) if pairs is None else of_pairs(choices.folder, pairs)
+    encoders = opened_encoders(choices)
+    from mocosearch.evaluation.labelled import LabelledPhotos
+    from mocosearch.evaluation.relevance import Pairs, SameLabel
+    from mocosearch.evaluation.retrieval import evaluate_retrieval
+    from mocosearch_index.records import SearchSettings
+
+    settings = chosen_search(SearchSettings(), flags)
+    common = embed_all(photos.paths, encoders)
+    photos = selected(photos, common)
+    held_out = None
+    relevance: Relevance
+    if isinstance(photos, LabelledPhotos):
+        relevance, held_out = SameLabel(photos.labels), photos.held_out
+    else:
+        relevance = Pairs(photos.pairs, len(photos.paths))
+    outcomes = [evaluate_retrieval(vectors, relevance, held_out, index_settings=settings) for vectors in common.vectors]
+    tell(choices, encoders, outcomes, photos, common.skipped)
 
 
 @command.command("linear")
-@_options
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the split.")
-def linear(folder: Path, encoder: str | None, as_json: bool, seed: int) -> None:
-    """Train a linear classifier on the vectors of DIR and score it.
-
-    A fifth of every class is held out for scoring; the regularization is chosen on a part of the rest.
-    """
-    from dataclasses import asdict
-
-    from mocosearch.evaluation.linear import linear_probe
-
-    loaded, features = _embed(folder, encoder)
-    result = linear_probe(features.vectors, features.labels, seed=seed)
-    click.echo(f"Split    {result.train:,} to learn from, {result.test:,} to score; L2 {result.l2:.1g}", err=True)
-    if as_json:
-        _print_json("linear", folder, loaded, features, asdict(result))
-        return
-    _print_table([("linear accuracy", result.accuracy, result.interval, result.chance)])
-
-
-def _embed(folder: Path, encoder: str | None) -> tuple["Encoder", "LabelledFeatures"]:
-    """Embed the class folders, and say on stderr by which encoder, how many photos, and what was skipped."""
-    from collections import Counter
-
-    from mocosearch.cli.encoders import load_aloud
-    from mocosearch.cli.training_progress import counting
-    from mocosearch.evaluation.labelled import find_labelled
-    from mocosearch.user_folders import encoder_trained_last
-
-    photos = find_labelled(folder)
-    chosen = encoder or encoder_trained_last()  # before torch is loaded: what cannot work ends at once
-    from mocosearch.evaluation.features import embed_labelled
-
-    loaded = load_aloud(chosen)
-    click.echo(f"Encoder  {loaded.card.description}  [{loaded.fingerprint}]", err=True)
-    with counting("Embedding") as progress:
-        features = embed_labelled(photos, loaded, progress)
-    click.echo(f"Photos   {len(features.vectors):,} of {features.class_count:,} classes", err=True)
-    if features.skipped:
-        reasons = Counter(error.reason for _, error in features.skipped).most_common()
-        listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
-        click.echo(f"Skipped  {len(features.skipped):,}: {listed}", err=True)
-    return loaded, features
-
-
-def _print_json(
-    protocol: str, folder: Path, encoder: "Encoder", features: "LabelledFeatures", figures: dict[str, Any]
+@protocol_options
+@labels_option
+@click.option("--fast", is_flag=True, help="Embed each photo once, and learn from the vectors.")
+@click.option("--epochs", type=click.IntRange(min=1), help="Instead of the paper's 100.")
+@click.option("--devices", type=click.IntRange(min=1), help="GPUs, or CPU processes.  [default: all GPUs, or 1]")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the split, the start and the crops."
+)
+def linear(
+    choices: Choices, labels: Path | None, fast: bool, epochs: int | None, devices: int | None, seed: int
 ) -> None:
-    import json
-    import os
+    """Train a linear classifier on the frozen network, and score it.
 
-    from mocosearch_index.paths import printable
+    As in the MoCo paper: 100 epochs of crops and mirrored photos, SGD at learning rate 30. --fast takes seconds: it
+    tries 24 settings at once on the vectors, and chooses by a part of the training part.
 
-    report = {
-        "protocol": protocol,
-        "folder": printable(os.fsencode(folder.absolute())),
-        "encoder": encoder.card.description,
-        "fingerprint": encoder.fingerprint,
-        "photos": len(features.vectors),
-        "classes": features.class_count,
-        "skipped": [
-            {"path": printable(os.fsencode(path)), "reason": error.reason, "detail": error.detail}
-            for path, error in features.skipped
-        ],
-        **figures,
-    }
-    click.echo(json.dumps(report, indent=2))
+    Scored is the test part, or else a fifth of every class. Nothing is chosen by it.
+    """
+    if fast and (epochs or devices):
+        raise click.UsageError("--epochs and --devices are for the paper's protocol; leave them out with --fast.")
+    photos = labelled(choices.folder, labels)
+    if fast:
+        encoders = opened_encoders(choices)
+        from mocosearch.evaluation.linear import evaluate_linear
+
+        common = embed_all(photos.paths, encoders)
+        photos = selected(photos, common)
+        outcomes = [evaluate_linear(vectors, photos.labels, photos.held_out, seed=seed) for vectors in common.vectors]
+        tell(choices, encoders, outcomes, photos, common.skipped)
+        return
+    from mocosearch.cli.eval_paper import by_the_paper
+
+    encoders = opened_encoders(choices)
+    tell(choices, encoders, by_the_paper(photos, encoders, epochs, devices, seed), photos, [])
 
 
-def _print_table(rows: Iterable[tuple[str, float, tuple[float, float] | None, float]]) -> None:
-    """Print figures, their 95% intervals and what chance gives."""
-    from rich.console import Console
-    from rich.table import Table
+@command.command("health")
+@protocol_options
+def health(choices: Choices) -> None:
+    """Tell how the vectors of any photos lie in their space.
 
-    table = Table("Figure", "Encoder", "95% interval", "Chance")
-    for name, value, interval, chance in rows:
-        between = f"{interval[0]:.3f} to {interval[1]:.3f}" if interval else ""
-        table.add_row(name, f"{value:.3f}", between, f"{chance:.3f}")
-    Console().print(table)
+    \b
+    effective rank       directions that are used (RankMe)
+    uniformity           how evenly vectors fill the space
+    feature spread       near 0 when all vectors are alike
+    alignment            how far two augmented views of a photo lie apart
+    neighbor stability   nearest photos that stay when a photo is augmented
+
+    No labels, and so no word on what the encoder is good for.
+    """
+    photos = find(choices.folder)
+    encoders = opened_encoders(choices)
+    from mocosearch.evaluation.health import evaluate_health
+
+    common = embed_all(photos.paths, encoders)
+    photos = selected(photos, common)
+    views = embed_views_of_all(photos.paths, encoders)
+    outcomes = [evaluate_health(*pair) for pair in zip(common.vectors, views, strict=True)]
+    tell(choices, encoders, outcomes, photos, common.skipped)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from mocosearch_index.records import IndexSettings
+    from mocosearch_index.records import IndexSettings, SearchSettings
 
 
 def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -27,6 +27,16 @@ def settings_options(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Leave out what matches, as in a .gitignore; repeatable. A .mocosearchignore in any folder does the "
             'same. "" leaves out nothing.',
         ),
+    )
+    command = search_options(command)
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate a command with the flags of how vectors are searched, which `chosen_search` understands."""
+    options = (
         click.option(
             "--search",
             type=click.Choice(["auto", "exact", "ivf", "compressed"]),
@@ -50,15 +60,21 @@ def chosen(settings: "IndexSettings", flags: dict[str, Any]) -> "IndexSettings":
     """Return `settings` with what the flags say instead."""
     from dataclasses import replace
 
-    search = settings.search
+    lists = {name: tuple(filter(None, flags[name])) for name in ("include", "exclude") if flags[name]}
+    return replace(settings, search=chosen_search(settings.search, flags), **lists)
+
+
+def chosen_search(search: "SearchSettings", flags: dict[str, Any]) -> "SearchSettings":
+    """Return `search` with what the flags say instead."""
+    from dataclasses import replace
+
     if flags["search"] is not None:
         search = replace(search, level=None if flags["search"] == "auto" else flags["search"])
     if flags["dim"] is not None:
         search = replace(search, dim=flags["dim"] or None)
     if flags["whiten"] is not None:
         search = replace(search, whiten=flags["whiten"])
-    lists = {name: tuple(filter(None, flags[name])) for name in ("include", "exclude") if flags[name]}
-    return replace(settings, search=search, **lists)
+    return search
 
 
 def settings_lines(settings: "IndexSettings") -> list[str]:

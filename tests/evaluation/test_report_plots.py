@@ -107,6 +107,7 @@ def test_numbers_have_the_decimals_that_say_something(value: float, text: str) -
 def test_a_difference_has_its_sign_and_the_decimals_of_the_value() -> None:
     assert words.signed(1.532, 98.0) == "+1.5"
     assert words.signed(-0.0123, 0.5) == "-0.012"
+    assert words.signed(0.0, 0.5) == words.signed(-0.0001, 0.5) == "0.000"
     assert words.interval((0.1, 0.25)) == "0.100 to 0.250"
     assert words.interval(None) == ""
     assert [words.fact(value) for value in (21600, 0.07, 1e-5, "sgd")] == ["21,600", "0.07", "1e-05", "sgd"]

@@ -12,7 +12,10 @@ def number(value: float) -> str:
 
 def signed(difference: float, value: float) -> str:
     """Return a difference with its sign, and as many decimals as its `value` has."""
-    return f"{difference:+z,.{_decimals(value)}f}" if math.isfinite(difference) else "not defined"
+    if not math.isfinite(difference):
+        return "not defined"
+    text = f"{difference:+z,.{_decimals(value)}f}"
+    return text if text.strip("+0.") else text.removeprefix("+")
 
 
 def _decimals(value: float) -> int:

@@ -1,0 +1,56 @@
+"""The paper's linear protocol in front of a person: a bar for each phase, and Ctrl-C, on one device or several."""
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from mocosearch.cli.eval_encoders import Named
+from mocosearch.cli.stop_signal import stop_on_signals
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+    from mocosearch.evaluation.labelled import LabelledPhotos
+    from mocosearch.evaluation.outcome import Outcome
+
+Tell = Callable[[str, int, int], None]  # (what is being done, done, total)
+
+
+def by_the_paper(
+    photos: "LabelledPhotos", encoders: Sequence[Named], epochs: int | None, devices: int | None, seed: int
+) -> "list[Outcome]":
+    """Train and score a linear classifier on each encoder; `epochs` and `devices`: None for the default."""
+    from mocosearch.distributed.launch import device_count
+    from mocosearch.linear_evaluation import evaluate_on_devices
+    from mocosearch.linear_evaluation.learning import EPOCHS
+
+    count = device_count(devices)
+    return [
+        evaluate_on_devices(photos, named.encoder, count, sight=_sight, epochs=epochs or EPOCHS, seed=seed)
+        for named in encoders
+    ]
+
+
+@contextmanager
+def _sight() -> Iterator[tuple[Tell, Callable[[], bool]]]:
+    """Yield, on any rank, what is told of the progress and what asks to stop; a terminal sees the first rank's only."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    from mocosearch.distributed import rank, world_size
+
+    first = rank() == 0
+    console = Console(stderr=True)
+    with (
+        stop_on_signals("Stopping", patient=world_size() > 1, quiet=not first) as stop,
+        Progress(console=console, transient=True, disable=not (first and sys.stderr.isatty())) as bars,
+    ):
+        tasks: dict[str, TaskID] = {}
+
+        def tell(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bars.add_task(what)
+            bars.update(tasks[what], completed=done, total=total)
+
+        yield tell, stop
