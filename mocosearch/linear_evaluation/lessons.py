@@ -37,6 +37,11 @@ class Lessons:
         order = self.batches.order
         return min(order.batch, len(self.labels) - step % order.steps_per_epoch * order.batch)
 
+    def close(self) -> None:
+        """End the processes that prepare batches, and the use of the pack."""
+        self.batches.close()
+        self.batches.pack.close()
+
 
 def prepare_lessons(
     photos: LabelledPhotos, encoder: Encoder, *, batch: int, seed: int, workers: int | None, progress: CountCallback

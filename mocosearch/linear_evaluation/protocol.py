@@ -52,7 +52,7 @@ def evaluate(
 
     train, test = (photos.selected(places) for places in train_and_test(photos.labels, photos.held_out, seed=seed))
     lessons = prepare_lessons(train, encoder, batch=batch, seed=seed, workers=workers, progress=told("Reading photos"))
-    with closing(lessons.batches):
+    with closing(lessons):
         lessons.batches.start()  # while the photos to score are read
         classifier = LinearClassifier(encoder, torch.from_numpy(lessons.labels), len(photos.classes), seed=seed)
         examinations: list[Examination] = []  # on the first rank

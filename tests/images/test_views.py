@@ -66,6 +66,11 @@ def test_crop_and_resize_equal_torchvision(how: str, height: int, width: int, si
         torch.testing.assert_close(out, expected, atol=2e-5, rtol=0)
 
 
+def test_a_rank_without_a_photo_gets_views_of_none() -> None:
+    drawn = draw_parameters(VIEWS, np.empty((0, 2)), seed=0, epoch=0, ids=np.arange(0), view=0)
+    assert view_of_flat(torch.empty(0, dtype=torch.uint8), drawn, VIEWS).shape == (0, 3, VIEWS.crop, VIEWS.crop)
+
+
 def test_a_batch_of_more_crops_than_are_resized_at_once_keeps_its_order() -> None:
     crops = [photo(5 + number % 7, 6 + number % 5, seed=number) for number in range(70)]
     torch.testing.assert_close(resized("flat", crops, 8), resized("each", crops, 8), atol=2e-5, rtol=0)
