@@ -64,7 +64,7 @@ def _sorted(similarity: NDArray[np.float32], marks: Marks, depth: int) -> tuple[
     Return the first of them (rows, depth), and all of `marks` (rows, g) in that order. Score, column and mark become
     one whole number, and sorting such is several times as fast as a stable argsort.
     """
-    bits = (similarity + np.float32(0)).view(np.int32)  # -0 becomes 0, which it equals
+    bits = similarity.view(np.int32)
     bits = np.where(bits < 0, bits ^ np.int32(0x7FFFFFFF), bits)  # ordered as the scores are
     keys = bits.astype(np.int64) * -(2**32)
     keys += np.arange(similarity.shape[1]) << 1

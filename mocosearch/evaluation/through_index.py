@@ -29,7 +29,7 @@ from mocosearch_index.records import (
 )
 
 _SHOWN = 10  # photos that a search shows first
-_MOST_ASKED = 5000  # queries: an index compares them one by one
+_MOST_PRODUCTS = 300e9  # of numbers, which an index multiplies for one query after the other: some minutes
 _COMMIT = 1000  # vectors
 _ASKED_AT_ONCE = 256
 _TIE = 1e-4  # a photo nearly as near as the last wanted one is as good: copies have no order, and float16 rounds
@@ -50,13 +50,16 @@ def index_figures(
 ) -> tuple[list[Figure], Shown]:
     """Score what an index over `gallery` (g,) of the unit vectors (n, dim) shows for the queries of `ranking`.
 
-    Beside each figure stands what is lost of the exact one, the mean of differences photo by photo. Of many queries
-    5,000 are asked, evenly spaced. Raises what `ask_index` does.
+    Beside each figure stands what is lost of the exact one, the mean of differences photo by photo. Where all queries
+    would take long, some are asked, evenly spaced. Raises what `ask_index` does.
     """
-    asked = np.unique(np.linspace(0, len(ranking.queries) - 1, _MOST_ASKED).round().astype(np.int64))
+    most = max(1, int(_MOST_PRODUCTS / (len(gallery) * unit.shape[1])))
+    asked = np.linspace(0, len(ranking.queries) - 1, min(most, len(ranking.queries))).round().astype(np.int64)
     queries, relevant = ranking.queries[asked], ranking.relevant[asked]
     answer = ask_index(unit, queries, gallery, settings, min(DEPTH, ranking.gallery))
-    hits = relevance.marks(queries, answer.places) & (answer.places >= 0)
+    hits = np.empty(answer.places.shape, np.bool_)
+    for block in _blocks(len(queries)):
+        hits[block] = relevance.marks(queries[block], answer.places[block]) & (answer.places[block] >= 0)
     k = min(_SHOWN, ranking.gallery)
     recall = recall_of_nearest(unit, queries, ranking.shown.scores[asked, k - 1], answer.places[:, :k])
     scores: dict[str, tuple[Callable[[Marks], Float64], Float64]] = {
@@ -104,8 +107,7 @@ def recall_of_nearest(unit: Vectors, queries: Places, least: NDArray[np.float32]
     any will do.
     """
     right = np.zeros(shown.shape, dtype=np.bool_)
-    for start in range(0, len(queries), _ASKED_AT_ONCE):
-        block = slice(start, start + _ASKED_AT_ONCE)
+    for block in _blocks(len(queries)):
         cosine = np.einsum("md,mkd->mk", unit[queries[block]], unit[shown[block]])
         right[block] = (cosine >= least[block, None] - _TIE) & (shown[block] >= 0)
     shares: Float64 = right.mean(axis=1)
@@ -126,9 +128,12 @@ def _ask(index: ImageIndex, unit: Vectors, queries: Places, k: int) -> Places:
     place_of = {file.id: int(path) for path, file in index.known().items()}
     shown = np.full((len(queries), k), -1)
     seeing = np.flatnonzero(unit[queries].any(axis=1))
-    for start in range(0, len(seeing), _ASKED_AT_ONCE):
-        block = seeing[start : start + _ASKED_AT_ONCE]
-        for row, found in zip(block, index.search(unit[queries[block]], k + 1), strict=True):
+    for block in _blocks(len(seeing)):
+        for row, found in zip(seeing[block], index.search(unit[queries[seeing[block]]], k + 1), strict=True):
             others = [place for place in (place_of[photo] for photo, _ in found) if place != queries[row]]
             shown[row, : min(k, len(others))] = others[:k]
     return shown
+
+
+def _blocks(count: int) -> list[slice]:
+    return [slice(start, start + _ASKED_AT_ONCE) for start in range(0, count, _ASKED_AT_ONCE)]

@@ -8,14 +8,15 @@ import pytest
 from numpy.typing import NDArray
 
 from mocosearch.errors import BadSettings
+from mocosearch.evaluation import through_index
 from mocosearch.evaluation.inputs import Vectors, unit_vectors
-from mocosearch.evaluation.outcome import Figure, Outcome
 from mocosearch.evaluation.relevance import SameLabel
 from mocosearch.evaluation.retrieval import evaluate_retrieval
 from mocosearch.evaluation.through_index import ask_index, recall_of_nearest
 from mocosearch_index.records import SearchSettings
+from tests.evaluation.outcomes import figure, of_photos
 
-AS_IT_IS = SearchSettings()
+AS_IT_IS = SearchSettings(whiten=False)
 
 
 def in_classes(count: int, dim: int, classes: int = 5) -> tuple[Vectors, NDArray[np.int64]]:
@@ -24,11 +25,6 @@ def in_classes(count: int, dim: int, classes: int = 5) -> tuple[Vectors, NDArray
     labels = generator.integers(0, classes, count)
     centers = generator.standard_normal((classes, dim))
     return (centers[labels] + 1.5 * generator.standard_normal((count, dim))).astype(np.float32), labels
-
-
-def figure(outcome: Outcome, name: str) -> Figure:
-    (found,) = (figure for figure in outcome.figures if figure.name == name)
-    return found
 
 
 def test_an_exact_index_shows_what_exact_search_does_and_says_what_it_is() -> None:
@@ -57,7 +53,7 @@ def test_average_precision_of_a_whole_ranking_is_the_same_through_the_index() ->
 
 def test_a_projection_to_few_numbers_is_seen_to_lose() -> None:
     vectors, labels = in_classes(300, 32)
-    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(dim=1))
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(dim=1, whiten=False))
     assert outcome.facts["index numbers of a vector"] == 1
     assert figure(outcome, "index recall@10").value < 0.3
     assert figure(outcome, "lost precision@10").value > 0.2
@@ -66,7 +62,7 @@ def test_a_projection_to_few_numbers_is_seen_to_lose() -> None:
 
 def test_cells_are_asked_and_told() -> None:
     vectors, labels = in_classes(1200, 16)
-    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(level="ivf"))
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(level="ivf", whiten=False))
     assert outcome.facts["index level"] == "ivf"
     assert 1 <= int(outcome.facts["index cells visited"]) <= int(outcome.facts["index cells"])
     assert 0.95 < figure(outcome, "index recall@10").value <= 1
@@ -75,7 +71,7 @@ def test_cells_are_asked_and_told() -> None:
 
 def test_what_too_few_photos_do_not_allow_is_said() -> None:
     vectors, labels = in_classes(30, 32)
-    settings = SearchSettings(level="compressed", dim=16)
+    settings = SearchSettings(level="compressed", dim=16, whiten=False)
     notices = evaluate_retrieval(vectors, SameLabel(labels), index_settings=settings).notices
     assert notices == (
         "30 photos are searched by level exact: too few for compressed.",
@@ -107,9 +103,7 @@ def test_a_vector_without_direction_is_neither_shown_nor_searched_with() -> None
     shown = ask_index(unit, everybody, everybody, AS_IT_IS, 3).places
     assert shown.tolist() == [[2, 3, -1], [-1, -1, -1], [0, 3, -1], [2, 0, -1]]
     outcome = evaluate_retrieval(unit, SameLabel(np.zeros(4, np.int64)), index_settings=AS_IT_IS)
-    found = figure(outcome, "index hit@3").of_photos
-    assert found is not None
-    assert found.tolist() == [1, 0, 1, 1]
+    assert of_photos(outcome, "index hit@3").tolist() == [1, 0, 1, 1]
 
 
 def test_of_equally_near_photos_any_counts_as_found() -> None:
@@ -119,15 +113,14 @@ def test_of_equally_near_photos_any_counts_as_found() -> None:
     assert recall.tolist() == [1, 0, 0]
 
 
-def test_of_many_photos_an_even_sample_is_asked() -> None:
-    vectors, labels = in_classes(5200, 4)
+def test_where_all_photos_would_take_long_an_even_sample_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(through_index, "_MOST_PRODUCTS", 21 * 60 * 4)  # as if this were long
+    vectors, labels = in_classes(60, 4)
     outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=AS_IT_IS)
-    exact, lost = figure(outcome, "precision@10").of_photos, figure(outcome, "lost precision@10").of_photos
-    assert exact is not None
-    assert lost is not None
-    assert (len(exact), len(lost)) == (5200, 5000)
-    assert outcome.facts["asked of the index"] == 5000
-    assert outcome.notices == ("The index is asked with 5,000 of the 5,200 photos, evenly spaced.",)
+    exact = of_photos(outcome, "precision@10")[np.linspace(0, 59, 21).round().astype(int)]
+    assert of_photos(outcome, "index precision@10") == pytest.approx(exact)
+    assert outcome.facts["asked of the index"] == 21
+    assert outcome.notices == ("The index is asked with 21 of the 60 photos, evenly spaced.",)
 
 
 def test_nothing_of_the_index_stays_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
