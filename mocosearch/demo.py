@@ -18,7 +18,8 @@ from mocosearch.evaluation.health import label_free_health
 from mocosearch.evaluation.knn import SHOWN, evaluate_knn
 from mocosearch.library import Library, Progress
 from mocosearch.recipes import load_recipe
-from mocosearch.training.prepare import CountCallback, new_run
+from mocosearch.training.packs import CountCallback
+from mocosearch.training.prepare import new_run
 from mocosearch.training.run import Run
 
 _LABELLED = (

@@ -26,7 +26,8 @@ from mocosearch.evaluation.intervals import wilson_interval
 from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
 from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.recipes import MocoSection, Recipe
-from mocosearch.training.prepare import CountCallback, new_run, resumed_run
+from mocosearch.training.packs import CountCallback
+from mocosearch.training.prepare import new_run, resumed_run
 from mocosearch.training.records import read_rows
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFolder

@@ -26,8 +26,7 @@ from mocosearch.training.build import (
 from mocosearch.training.compilation import can_compile, compile_networks
 from mocosearch.training.data import ViewBatches, default_workers
 from mocosearch.training.monitor import SHARE, Probe
-from mocosearch.training.packs import CountCallback as CountCallback  # passed on to who starts runs
-from mocosearch.training.packs import default_pack_folder, open_packed, pack_photos
+from mocosearch.training.packs import CountCallback, default_pack_folder, open_packed, pack_photos
 from mocosearch.training.run import Run
 from mocosearch.training.run_folder import RunFacts, RunFolder, RunOptions, make_unused
 from mocosearch.training.tensorboard import check_tensorboard
