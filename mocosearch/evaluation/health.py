@@ -156,17 +156,15 @@ def neighbor_stability(vectors: NDArray[np.floating], views: TwoViews) -> NDArra
     everybody = np.arange(len(vectors))
     before = nearest(vectors, views.places, everybody, STABLE).indices
     count = before.shape[1]
-    shares = np.zeros(len(views.places))
-    for view in (views.first, views.second):
-        searched_with = np.concatenate([checked_vectors(vectors), checked_vectors(view)])
-        places = np.arange(len(vectors), len(searched_with))
-        # The photo itself is among those found, unless others are as near: leave it out, or else the last.
-        found = nearest(searched_with, places, everybody, count + 1).indices
-        own = found == views.places[:, None]
-        own[:, -1] |= ~own.any(axis=1)
-        after = found[~own].reshape(len(found), count)
-        shares += (before[:, :, None] == after[:, None, :]).any(axis=2).mean(axis=1)
-    return shares / 2
+    everything = np.concatenate([checked_vectors(vectors), checked_vectors(views.first), checked_vectors(views.second)])
+    # A photo itself is among those found by its views, unless others are as near: leave it out, or else the last.
+    found = nearest(everything, np.arange(len(vectors), len(everything)), everybody, count + 1).indices
+    own = found == np.tile(views.places, 2)[:, None]
+    own[:, -1] |= ~own.any(axis=1)
+    after = found[~own].reshape(2, -1, count)
+    stays = (before[:, :, None] == after[..., None, :]).any(axis=-1)  # (2, s, count)
+    shares: NDArray[np.float64] = stays.mean(axis=(0, 2))
+    return shares
 
 
 def _spectrum(singular: NDArray[np.float64]) -> Iterator[Curve]:
