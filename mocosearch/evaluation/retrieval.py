@@ -118,8 +118,8 @@ def _index_notices(report: SearchReport, settings: SearchSettings, dim: int) -> 
         notices.append(f"{report.count:,} photos are searched by level {report.level}: too few for {settings.level}.")
     if settings.whiten or report.dim < dim:
         notices.append(
-            "The index searches projected vectors, which have other neighbors on purpose: index recall@10 tells how many "
-            "stay, precision and mAP whether the new ones are better."
+            "The index searches projected vectors, which have other neighbors on purpose: index recall@10 tells how "
+            "many stay, precision and mAP whether the new ones are better."
         )
     if report.dim != min(settings.dim or dim, dim):
         notices.append(f"{report.count:,} photos are too few for a projection to {settings.dim} numbers: none is made.")
