@@ -75,6 +75,8 @@ def command(
 
     recipe = load_recipe(recipe_name, overrides)
     labelled = find_labelled(probe or folder)
+    if labelled.stray:
+        click.echo(f"Stray      {labelled.stray:,} lie in no class folder; they are not scored on", err=True)
     if out.resolve().is_relative_to(folder.resolve()):
         raise click.UsageError(f"--out {out} lies inside the folder of photos; name a folder elsewhere.")
     from mocosearch.ablations import STUDIES, Baseline, Sweep

@@ -55,7 +55,8 @@ def _looks(run: "Run") -> str:
         often = "at the start and the end"
     if run.probe is None:
         return often
-    return f"{often}, with kNN accuracy on {len(run.probe.labels):,} photos of {run.probe.folder}"
+    stray = f" ({run.probe.stray:,} in no class folder are left out)" if run.probe.stray else ""
+    return f"{often}, with kNN accuracy on {len(run.probe.labels):,} photos of {run.probe.folder}{stray}"
 
 
 def _skipped_lines(run: "Run", most: int = 5) -> Iterator[str]:

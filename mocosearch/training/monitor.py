@@ -61,6 +61,7 @@ class Probe:
     folder: Path
     pixels: Tensor  # uint8 (n, 3, crop, crop)
     labels: NDArray[np.int64]  # (n,)
+    stray: int  # photos of the folder that lie in no class folder
 
     @classmethod
     def read(cls, folder: Path, preprocessing: Preprocessing) -> Self:
@@ -81,7 +82,7 @@ class Probe:
         readable = np.array([picture is not None for picture in pixels])
         check_classes(photos.labels[readable], folder, unreadable=int((~readable).sum()))
         read = torch.stack([picture for picture in pixels if picture is not None])
-        return cls(folder, read, photos.labels[readable])
+        return cls(folder, read, photos.labels[readable], photos.stray)
 
     def accuracy(self, encoder: Encoder) -> float:
         """Return the kNN accuracy, leave-one-out over all of them: a test part would be few photos."""

@@ -217,7 +217,7 @@ def test_a_bad_probe_is_refused_before_anything_is_written(
         path.write_text("not an image")
     for folder, error, words in (
         (tmp_path / "nowhere", NoPhotos, "no folder"),
-        (photos, NotLabelled, "lie directly in"),
+        (photos, NotLabelled, "lie in no class folders"),
         (labelled, NotLabelled, "12 more cannot be read"),
     ):
         with pytest.raises(error, match=words):
@@ -242,9 +242,11 @@ def test_a_probe_of_many_photos_is_thinned(
 ) -> None:
     monkeypatch.setattr(monitor, "PROBED", 10)
     (labelled / "a" / "00.png").write_text("not an image")
+    shutil.copy(labelled / "a" / "01.png", labelled / "of no class.png")
     probe = Probe.read(labelled, preprocessing_of(tiny_recipe))
     assert len(probe.pixels) == len(probe.labels) == 9
     assert probe.pixels.shape[1:] == (3, 32, 32)
+    assert probe.stray == 1
 
 
 def test_the_plot_is_a_picture_that_grows_with_the_run(straight: Seen) -> None:
