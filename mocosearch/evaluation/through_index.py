@@ -29,7 +29,7 @@ from mocosearch_index.records import (
 )
 
 _SHOWN = 10  # photos that a search shows first
-_MOST_PRODUCTS = 300e9  # of numbers, which an index multiplies one query after the other: a minute of one core
+_MOST_PRODUCTS = 300e9  # of two numbers, for one query after the other: a minute of one core
 _COMMIT = 1000  # vectors
 _ASKED_AT_ONCE = 256
 _TIE = 1e-4  # a photo nearly as near as the last wanted one is as good: copies have no order, and float16 rounds
