@@ -1,12 +1,13 @@
 """Ways to search with what an encoder gives, and how well each finds photos of the same class and copies."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.decision_vectors import COPIES, Float32, Photos
+from mocosearch.evaluation.inputs import unit_vectors
 from mocosearch.evaluation.intervals import difference_intervals
 from mocosearch.evaluation.outcome import Outcome
 from mocosearch.evaluation.relevance import Pairs, SameLabel
@@ -14,6 +15,7 @@ from mocosearch.evaluation.retrieval import evaluate_retrieval
 
 Float64 = NDArray[np.float64]
 
+_DRAWS = 8
 FIGURES = ("mAP", "precision@10", "copies first", "turned first")
 
 
@@ -47,6 +49,29 @@ def figures(vectors: Float32, photos: Photos, labels: NDArray[np.int64]) -> Mapp
     first = of_copies["hit@1"].reshape(-1, kinds)
     numbers = (of_class["mAP"], of_class["precision@10"], first[:, :-1].mean(axis=1), first[:, -1])
     return dict(zip(FIGURES, numbers, strict=True))
+
+
+def in_small_libraries(
+    vectors: Float32, photos: Photos, labels: NDArray[np.int64], how: Spread, counts: Sequence[int]
+) -> Iterator[Sequence[str]]:
+    """Yield a row for each number of photos: what `how`, fitted to so few, changes in libraries drawn of `photos`."""
+    n, kinds = len(photos.paths), len(COPIES)
+    for count in counts:
+        before: dict[str, list[float]] = {figure: [] for figure in FIGURES}
+        after: dict[str, list[float]] = {figure: [] for figure in FIGURES}
+        for draw in range(_DRAWS):
+            generator = np.random.default_rng([count, draw])
+            copied = generator.choice(len(photos.copied), min(count // 2, len(photos.copied)), replace=False)
+            others = np.setdiff1d(np.arange(n), photos.copied[copied])
+            places = np.append(photos.copied[copied], generator.choice(others, count - len(copied), replace=False))
+            library = Photos([photos.paths[place] for place in places], np.arange(len(copied)))
+            made = vectors[np.append(places, (n + kinds * copied[:, None] + np.arange(kinds)).ravel())]
+            for numbers, searched in ((before, made), (after, unit_vectors(how(made, made[:count])))):
+                for figure, of_photos in figures(searched, library, labels[places]).items():
+                    numbers[figure].append(float(of_photos.mean()))
+        yield row(
+            f"{count} photos", *({name: np.array(numbers[name]) for name in FIGURES} for numbers in (after, before))
+        )
 
 
 def _of_photos(outcome: Outcome) -> Mapping[str, Float64]:

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import safetensors.torch
 import torch
 
-from bench.decision_figures import FIGURES, Spread, figures, row
+from bench.decision_figures import FIGURES, Spread, figures, in_small_libraries, row
 from bench.decision_vectors import CUTS, Float32, Photos, features
 from bench.machine import machine_facts, markdown_facts, markdown_table
 from mocosearch.encoders import Encoder, load_encoder
@@ -25,10 +26,12 @@ from mocosearch.nets import build_head
 from mocosearch_index.records import SearchSettings
 from mocosearch_index.search.projection import Projection
 
+Rows = list[Sequence[str]]
 Variant = tuple[str, Float32]  # in words, and the vectors of all pictures
 
+_LIBRARIES = (30, 50, 100, 200, 500, 1000)  # photos
 _DIMS = (512, 256, 128, 64)
-_SOFT = 0.1  # the floor under the variances that is combined with other changes
+_SOFT = 0.2  # the floor under the variances that is combined with other changes
 
 
 def variants(folder: Path, photos: Photos, encoder: Encoder, head: torch.nn.Module | None) -> Iterator[Variant]:
@@ -40,7 +43,9 @@ def variants(folder: Path, photos: Photos, encoder: Encoder, head: torch.nn.Modu
     if head is not None:
         with torch.inference_mode():
             yield "output of the projection head", unit_vectors(head(torch.from_numpy(raw)).numpy())
-    cuts = {cut: unit_vectors(features(folder, photos, encoder, cut)) for cut in CUTS if cut != own}
+    others = {cut: unit_vectors(features(folder, photos, encoder, cut)) for cut in CUTS if cut != own}
+    # A photo that is a square is whole in its center.
+    cuts = {cut: vectors for cut, vectors in others.items() if not np.array_equal(vectors, base)}
     yield from cuts.items()
     flipped = unit_vectors(raw + features(folder, photos, encoder, own, mirrored=True))
     yield "averaged with the mirrored picture", flipped
@@ -61,9 +66,8 @@ def variants(folder: Path, photos: Photos, encoder: Encoder, head: torch.nn.Modu
     yield f"{soft}, mirrored too", spread(flipped, power=-0.5, floor=_SOFT)
     for cut, vectors in cuts.items():
         yield f"{soft}, {cut}", spread(vectors, power=-0.5, floor=_SOFT)
-    for settings in (SearchSettings(), SearchSettings(whiten=True)):
-        projection = Projection.fit(base[:n], settings)
-        yield f"as an index searches, whiten={settings.whiten}", projection.apply(base) if projection else base
+    projection = Projection.fit(base[:n], SearchSettings(whiten=True))
+    yield "as an index searches with --whiten", projection.apply(base) if projection else base
 
 
 def head_of(encoder: str) -> torch.nn.Module | None:
@@ -79,23 +83,29 @@ def head_of(encoder: str) -> torch.nn.Module | None:
     return head
 
 
-def compare(name: str, spec: str, root: Path, size: int, cache: Path, copied: int) -> tuple[str, list[Sequence[str]]]:
-    """Return a line about a case, and the rows of its table; they are also told on stderr as they come."""
+def compare(name: str, spec: str, root: Path, size: int, cache: Path, copied: int) -> tuple[str, Rows, Rows]:
+    """Return a line about a case, the rows of its table, and those of libraries of few of the photos.
+
+    Rows are also told on stderr as they come.
+    """
     encoder = load_encoder(spec, torch.device("cpu"))
     labelled = find_labelled(root)
     photos = Photos.of(labelled.paths, copied)
     folder = cache / f"{name}, {size} pixels, {encoder.fingerprint}"
     seen = encoder.preprocessing
     encoder.preprocessing = replace(seen, resize=round(size * seen.resize / seen.crop), crop=size)
-    rows: list[Sequence[str]] = []
-    base = None
+    rows: Rows = []
+    first = base = None
     for words, vectors in variants(folder, photos, encoder, head_of(spec)):
         scored = figures(vectors, photos, labelled.labels)
         rows.append(row(words, scored, base))
-        base = base or scored
+        first, base = (vectors, scored) if base is None else (first, base)
         print(*rows[-1], sep="; ", file=sys.stderr, flush=True)
+    assert first is not None
+    sizes = [size for size in _LIBRARIES if size <= len(photos.paths)]
+    few = list(in_small_libraries(first, photos, labelled.labels, Spread(power=-0.5, floor=_SOFT), sizes))
     counts = f"{len(photos.paths):,} photos of {len(labelled.classes)} classes, copies of {len(photos.copied)}"
-    return f"{name}: {encoder.card.description}, {size} pixels; {counts}", rows
+    return f"{name}: {encoder.card.description}, {size} pixels; {counts}", rows, few
 
 
 def main() -> None:
@@ -107,8 +117,9 @@ def main() -> None:
     print(f"Command: python -m bench.decisions {' '.join(sys.argv[1:])}\n")
     print(markdown_facts(machine_facts(torch.device("cpu"))))
     for name, spec, root, pixels in flags.case:
-        words, rows = compare(name, spec, Path(root), int(pixels), flags.cache, flags.copied)
-        print(f"\n{words}\n\n{markdown_table(['searched', *FIGURES], rows)}", flush=True)
+        words, rows, few = compare(name, spec, Path(root), int(pixels), flags.cache, flags.copied)
+        print(f"\n{words}\n\n{markdown_table(['searched', *FIGURES], rows)}")
+        print(f"\n{markdown_table([f'floor of {_SOFT}, fitted to', *FIGURES], few)}", flush=True)
 
 
 if __name__ == "__main__":
