@@ -242,7 +242,7 @@ def test_a_probe_of_many_photos_is_thinned(
 ) -> None:
     monkeypatch.setattr(monitor, "PROBED", 10)
     (labelled / "a" / "00.png").write_text("not an image")
-    shutil.copy(labelled / "a" / "01.png", labelled / "of no class.png")
+    shutil.copy(labelled / "a" / "02.png", labelled / "of no class.png")
     probe = Probe.read(labelled, preprocessing_of(tiny_recipe))
     assert len(probe.pixels) == len(probe.labels) == 9
     assert probe.pixels.shape[1:] == (3, 32, 32)
