@@ -1,60 +1,117 @@
-"""Linear probe: how well a linear classifier on frozen vectors tells photos it has not seen."""
+"""Linear probe on vectors made once: how well a linear classifier tells photos that it has not seen.
 
+The quick cousin of the paper's protocol. Classifiers of many learning rates and weight decays are trained at once on
+a part of the training part and scored on the rest of it; the best setting then learns the whole training part, and
+is scored once on the test part.
+"""
+
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.inputs import checked_labels, checked_vectors
-from mocosearch.evaluation.intervals import wilson_interval
-from mocosearch.evaluation.logistic import fit_logistic
-from mocosearch.evaluation.split import stratified_split
+from mocosearch.evaluation.logistic import Setting, principal_axes, train
+from mocosearch.evaluation.outcome import Curve, Figure, Outcome
+from mocosearch.evaluation.split import stratified_split, train_and_test
 
-# Strongest first, so that the simplest of equally good classifiers is taken: 10 down to 1e-5 in half decades.
-STRENGTHS: list[float] = [10.0 ** (exponent / 2) for exponent in range(2, -11, -1)]
-_TEST = 0.2  # of every class
-_VALIDATION = 0.2  # of what is left
-
-
-@dataclass(frozen=True, slots=True)
-class LinearResult:
-    """What a linear probe found."""
-
-    accuracy: float  # on the test part
-    interval: tuple[float, float]  # 95%, Wilson
-    chance: float  # what naming the largest class of the training part scores on the test part
-    train: int  # photos
-    test: int
-    l2: float  # the strength that was chosen
+RATES = (0.03, 0.1, 0.3)
+DECAYS = tuple(10.0 ** (-exponent / 3) for exponent in range(3, 18, 2))  # .1 down to 2e-6, each 4.6 times the next
+SETTINGS = tuple(Setting(rate, decay) for decay in DECAYS for rate in RATES)
+_VALIDATION = 0.2  # of every class of the training part
+_LUCK = 0.25  # standard errors of accuracy by which no setting is better than another
 
 
-def linear_probe(vectors: NDArray[np.floating], labels: NDArray[np.integer], *, seed: int = 0) -> LinearResult:
-    """Train on 80% of every class of `vectors` (n, dim), score on the rest, which nothing is chosen by.
+@dataclass(frozen=True, slots=True, eq=False)
+class _Validation:
+    """How the settings do on m photos that none of them has learned."""
 
-    The regularization is the one that does best on a fifth of the training part, which is then learned whole.
-    Raises Unscorable for one class, for classes of one photo each, and for non-finite vectors.
+    accuracy: NDArray[np.float64]  # (decays, rates)
+    loss: NDArray[np.float64]  # (decays, rates), cross-entropy
+    error: float  # the standard error of an accuracy, at most
+
+    def best(self) -> Setting:
+        """Return the setting of least loss among those of which luck could have made the most accurate one."""
+        candidates = self.accuracy >= self.accuracy.max() - _LUCK * self.error
+        return SETTINGS[int(np.where(candidates, self.loss, np.inf).argmin())]
+
+
+def evaluate_linear(
+    vectors: NDArray[np.floating],
+    labels: NDArray[np.integer],
+    held_out: NDArray[np.bool_] | None = None,
+    *,
+    seed: int = 0,
+) -> Outcome:
+    """Learn from a part of `vectors` (n, dim) with `labels` (n,) and name the test part, by which nothing is chosen.
+
+    The test part is `held_out` (n,), or without one a fifth of every class. Raises Unscorable for a training part of
+    one class, for parts that are empty, and for non-finite vectors.
     """
     features = checked_vectors(vectors)
     classes = checked_labels(labels, len(features))
-    count = int(classes.max(initial=-1)) + 1
-    if count < 2:
-        raise Unscorable("A linear probe needs at least 2 classes: sort the photos into class folders.")
-    train, test = stratified_split(classes, _TEST, seed=seed)
-    if len(test) == 0:
-        raise Unscorable("A linear probe needs a class with at least 2 photos: add photos to the class folders.")
-    l2 = _best_strength(features[train], classes[train], count, seed)
-    classifier = fit_logistic(features[train], classes[train], count, [l2])
-    accuracy = int(classifier.correct(features[test], classes[test])[0]) / len(test)
-    guess = np.bincount(classes[train]).argmax()
-    chance = float(np.mean(classes[test] == guess))
-    return LinearResult(accuracy, wilson_interval(accuracy, len(test)), chance, len(train), len(test), l2)
+    learned, test = train_and_test(classes, held_out, seed=seed)
+    photos = np.bincount(classes[learned], minlength=int(classes.max()) + 1)  # of each class, to learn from
+    if np.count_nonzero(photos) < 2:
+        raise Unscorable("A linear probe learns from at least 2 classes: sort the photos into class folders.")
+    axes = principal_axes(features[learned])
+    inputs, own = axes.turn(features[learned]), torch.from_numpy(classes[learned])
+    validated = _validate(inputs, own, len(photos), axes.variances, seed)
+    best = validated.best() if validated else SETTINGS[0]
+    classifier = train(inputs, own, len(photos), [best], axes.variances, seed=seed)
+    right = classifier.score(axes.turn(features[test]), torch.from_numpy(classes[test]))[0][:, 0]
+    chance = float(np.mean(classes[test] == photos.argmax()))
+    figure = Figure("linear accuracy", float(right.mean()), chance, of_photos=right.astype(np.float64))
+    facts = {
+        "learning rate": best.rate,
+        "weight decay": best.decay,
+        "settings": len(SETTINGS),
+        "train": len(learned),
+        "test": len(test),
+        "classes": len(photos),
+    }
+    curves = _curves(validated.accuracy) if validated else ()
+    notices = tuple(_notices(validated, int(np.count_nonzero(photos[classes[test]] == 0))))
+    return Outcome("linear --fast", (figure,), facts, curves, notices=notices)
 
 
-def _best_strength(features: NDArray[np.float32], classes: NDArray[np.int64], count: int, seed: int) -> float:
-    """Return the one that does best on a part of the training part; the strongest if none can be held out."""
-    learned, validation = stratified_split(classes, _VALIDATION, seed=seed)
-    if len(validation) == 0:
-        return STRENGTHS[0]
-    classifiers = fit_logistic(features[learned], classes[learned], count, STRENGTHS)
-    return STRENGTHS[int(classifiers.correct(features[validation], classes[validation]).argmax())]
+def _validate(inputs: Tensor, own: Tensor, classes: int, variances: Tensor, seed: int) -> _Validation | None:
+    """Train all settings on a part of inputs (n, used) with classes `own` (n,), and score them on the rest.
+
+    That is a fifth of every class. None where no class has two photos.
+    """
+    learned, unseen = map(torch.from_numpy, stratified_split(own.numpy(), _VALIDATION, seed=seed))
+    if not len(unseen):
+        return None
+    classifiers = train(inputs[learned], own[learned], classes, SETTINGS, variances, seed=seed)
+    right, loss = classifiers.score(inputs[unseen], own[unseen])
+    shape = (len(DECAYS), len(RATES))
+    return _Validation(right.mean(axis=0).reshape(shape), loss.reshape(shape), 0.5 / math.sqrt(len(unseen)))
+
+
+def _curves(accuracy: NDArray[np.float64]) -> tuple[Curve, ...]:
+    """Return what each decay reaches with its best rate, and each rate with its best decay."""
+    title, name = "Linear accuracy on the validation part", "accuracy"
+    return (
+        Curve(
+            f"{title} by weight decay", "weight decay", name, np.array(DECAYS)[::-1], accuracy.max(1)[::-1], log_x=True
+        ),
+        Curve(f"{title} by learning rate", "learning rate", name, np.array(RATES), accuracy.max(0), log_x=True),
+    )
+
+
+def _notices(validated: _Validation | None, unknown: int) -> Iterator[str]:
+    if validated is None:
+        yield "No class has two photos to learn from: the strongest weight decay was taken, not the best."
+    else:
+        accuracy = validated.accuracy
+        for name, by in (("weight decays", accuracy.max(1)), ("learning rates", accuracy.max(0))):
+            if by.max() > by[1:-1].max() + validated.error:
+                yield f"The best of the {name} lies at the border of those tried: a wider range may score higher."
+    if unknown:
+        yield f"{unknown:,} of the scored photos are of a class without photos to learn from, which counts as wrong."
