@@ -140,6 +140,7 @@ def health(choices: Choices) -> None:
     uniformity           how evenly vectors fill the space
     feature spread       near 0 when all vectors are alike
     alignment            how far two augmented views of a photo lie apart
+    relative alignment   the same, divided by how far photos lie apart
     neighbor stability   nearest photos that stay when a photo is augmented
 
     No labels, and so no word on what the encoder is good for.
