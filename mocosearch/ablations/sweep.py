@@ -168,7 +168,10 @@ class Sweep:
         return float(json.loads(path.read_bytes()))
 
     def score(self, cell: Cell, progress: CountCallback = lambda done, total: None) -> CellResult:
-        """Score the encoder of a trained cell and write that down; its checkpoints are of no more use."""
+        """Score the encoder of a trained cell and write that down; its checkpoints are of no more use.
+
+        Leave-one-out over all photos, also where some are a test part: cells differ by little, more photos tell more.
+        """
         run = RunFolder(_cell_folder(self.folder, cell.name))
         features = embed_labelled(self.probe, load_encoder(run.encoder), progress)
         knn, precision = evaluate_knn(features.vectors, features.labels).figures

@@ -57,6 +57,20 @@ def test_labels_go_with_the_photos_that_are_left(tmp_path: Path, encoder: Encode
     assert evaluate_knn(features.vectors, features.labels, k=1).figures[0].value == 1.0
 
 
+def test_the_test_part_goes_with_the_photos_that_are_left(tmp_path: Path, encoder: Encoder) -> None:
+    for name in ("train/a/1", "train/b/1", "test/a/1", "test/b/1"):
+        picture(tmp_path / name, 9)
+    (tmp_path / "test" / "a" / "0.png").touch()
+    features = embed_labelled(find_labelled(tmp_path), encoder)
+    assert features.held_out is not None
+    assert features.held_out.tolist() == [True, True, False, False]
+    assert features.kept.tolist() == [1, 2, 3, 4]
+    for name in ("train/a/1.png", "test/b/1.png"):
+        (tmp_path / name).write_text("text")
+    with pytest.raises(NotLabelled, match="3 more cannot be read"):  # of the parts each has a class of its own
+        embed_labelled(find_labelled(tmp_path), encoder)
+
+
 def test_what_is_left_must_still_be_of_two_classes(tmp_path: Path, encoder: Encoder) -> None:
     picture(tmp_path / "a" / "1", 0)
     picture(tmp_path / "a" / "2", 0)
