@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mocosearch.evaluation.outcome import Curve
 from mocosearch.evaluation.report import words
-from mocosearch.evaluation.report.plots import BAR_WIDTH, Plot, bar, plot
+from mocosearch.evaluation.report.plots import BAR_WIDTH, Plot, bars, plot
 
 values = st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=40)
 
@@ -78,15 +78,17 @@ def test_what_has_no_finite_point_is_not_drawn() -> None:
     assert plot([("one", 0, curve([0, -1], [1, 2], log_x=True))]) is None
 
 
-def test_a_figure_between_0_and_1_lies_on_its_scale_and_others_have_none() -> None:
-    drawn = bar(0.5, (0.25, 1.0), 0.0)
+def test_figures_between_0_and_1_lie_on_one_scale_and_others_have_none() -> None:
+    drawn = bars([(0.5, (0.25, 1.0)), (1.0, None)], 0.0)
     assert drawn is not None
-    assert drawn.interval is not None
-    assert (drawn.value, drawn.chance, drawn.interval[1]) == (BAR_WIDTH / 2, drawn.start, drawn.end)
-    assert drawn.interval[0] == pytest.approx((drawn.start + drawn.value) / 2)
-    assert bar(1.5, None, None) is None
-    assert bar(0.5, (-0.1, 0.9), None) is None
-    assert bar(math.nan, None, None) is None
+    first, second = drawn
+    assert first.interval is not None
+    assert (first.value, first.chance, first.interval[1]) == (BAR_WIDTH / 2, first.start, first.end)
+    assert first.interval[0] == pytest.approx((first.start + first.value) / 2)
+    assert (second.value, second.interval, second.chance) == (second.end, None, second.start)
+    assert bars([(0.5, None), (1.5, None)], None) is None
+    assert bars([(0.5, (-0.1, 0.9))], None) is None
+    assert bars([(math.nan, None)], None) is None
 
 
 @pytest.mark.parametrize(

@@ -132,12 +132,14 @@ def render(evaluation: Evaluation) -> str:
         folder_name=printable(os.fsencode(evaluation.folder.absolute().name)) or "/",
         shared_facts=_shared_facts(evaluation),
         shared_notices=_shared_notices(evaluation),
-        rows=evaluation.comparison,
+        rows=[
+            (row, plots.bars([(cell.value, cell.interval) for cell in row.cells], row.chance))
+            for row in evaluation.comparison
+        ],
         plots=list(_plots(evaluation)),
         plot_width=plots.WIDTH,
         plot_height=plots.HEIGHT,
         styles=_STYLES,
-        bar_of=plots.bar,
         bar_width=plots.BAR_WIDTH,
         searches=searches,
         pictures=pictures(shown_photos) if shown_photos else {},

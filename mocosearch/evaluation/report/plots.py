@@ -80,17 +80,28 @@ def plot(curves: Sequence[tuple[str, int, Curve]]) -> Plot | None:
     return Plot(first.title, first.x_name, first.y_name, x_ticks, y_ticks, lines)
 
 
-def bar(value: float, interval: Bounds | None, chance: float | None) -> Bar | None:
-    """Lay out a figure; None when any of its numbers lies outside of 0 to 1, for then no scale is its own."""
-    numbers = [value, *(interval or ()), *([] if chance is None else [chance])]
-    if not all(0 <= number <= 1 for number in numbers):
+def bars(figures: Sequence[tuple[float, Bounds | None]], chance: float | None) -> list[Bar] | None:
+    """Lay out one figure of each encoder, (value, interval).
+
+    None when any of the numbers lies outside of 0 to 1, for then no scale is theirs.
+    """
+    known = [] if chance is None else [chance]
+    for value, interval in figures:
+        known += [value, *(interval or ())]
+    if not all(0 <= number <= 1 for number in known):
         return None
 
     def place(share: float) -> float:
         return round(_BAR_MARGIN + share * (BAR_WIDTH - 2 * _BAR_MARGIN), 1)
 
-    bounds = (place(interval[0]), place(interval[1])) if interval else None
-    return Bar(place(value), bounds, None if chance is None else place(chance))
+    return [
+        Bar(
+            place(value),
+            (place(interval[0]), place(interval[1])) if interval else None,
+            None if chance is None else place(chance),
+        )
+        for value, interval in figures
+    ]
 
 
 def _finite(curve: Curve) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
