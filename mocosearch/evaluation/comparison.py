@@ -48,6 +48,8 @@ def compare(outcomes: Sequence[Outcome], seed: int = 0) -> tuple[Row, ...]:
     paired = {(row, column): numbers - of_photos[row, 0] for (row, column), numbers in of_photos.items() if column}
     # All at once, for the resamples take most of the time and serve all figures over the same number of photos.
     intervals = dict(zip(of_photos, intervals_of(list(of_photos.values()), seed), strict=True))
+    own = {(row, column): of_photos[row, column] for row, column in of_photos if rows[row][column].is_difference}
+    intervals |= zip(own, difference_intervals(list(own.values()), seed), strict=True)
     differences = dict(zip(paired, difference_intervals(list(paired.values()), seed), strict=True))
 
     def cell(row: int, column: int) -> Cell:

@@ -17,6 +17,7 @@ class Figure:
     chance: float | None = None  # what is reached without looking
     better: Literal["higher", "lower"] = "higher"
     of_photos: NDArray[np.float64] | None = None  # (m,), a number for each scored photo; `value` is their mean
+    is_difference: bool = False  # of two figures on the same photos: 0 is none
 
 
 @dataclass(frozen=True, slots=True, eq=False)

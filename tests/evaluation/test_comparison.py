@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.comparison import Row, compare
-from mocosearch.evaluation.intervals import interval_of
+from mocosearch.evaluation.intervals import difference_intervals, interval_of
 from mocosearch.evaluation.outcome import Figure, Outcome
 
 Floats = NDArray[np.float64]
@@ -35,6 +35,15 @@ def test_an_encoder_has_value_interval_and_chance_and_nothing_to_differ_from() -
     assert (row.name, row.better, row.chance) == ("mAP", "higher", 0.1)
     assert (cell.value, cell.interval) == (HARD.mean(), interval_of(HARD))
     assert (cell.difference, cell.difference_interval, cell.verdict) == (None, None, None)
+
+
+def test_a_figure_that_is_a_difference_has_the_interval_of_one() -> None:
+    gain = np.zeros(20)
+    (row,) = compare([outcome(Figure("index - exact", 0.0, of_photos=gain, is_difference=True))])
+    assert row.cells[0].interval == (0, 0)  # as a share it could be .16 by luck
+    gain[3] = -1
+    (row,) = compare([outcome(Figure("index - exact", gain.mean(), of_photos=gain, is_difference=True))])
+    assert row.cells[0].interval == difference_intervals([gain])[0]
 
 
 def test_the_others_are_compared_with_the_first() -> None:
