@@ -30,8 +30,8 @@ def evaluate_knn(
     """Name each scored photo by a vote of its `k` nearest; a neighbor of cosine s votes with exp(s / temperature).
 
     `vectors` (n, dim), `labels` (n,), `held_out` (n,) the test part. The figures are the accuracy of the vote and
-    precision@10, the share of the ten nearest that are of the photo's own class. A photo whose class nothing else
-    has counts as wrong. Raises Unscorable for non-finite vectors, a single photo and an empty part.
+    precision@10, the share of the ten nearest that are of the photo's own class. A photo whose class
+    nothing that is searched has counts as wrong. Unscorable for non-finite vectors, a single photo, an empty part.
     """
     if k < 1 or not temperature > 0:
         raise ValueError(f"k must be at least 1 and temperature positive, not {k} and {temperature}")
@@ -119,6 +119,6 @@ def _notices(facts: Mapping[str, float], asked: int) -> Iterator[str]:
     if facts["classes"] == 1:
         yield "All photos are of one class: every encoder is always right."
     if alone := facts["alone"]:
-        yield f"{alone:,} of the scored photos are of a class that nothing else has, which counts as wrong."
+        yield f"For {alone:,} of the scored photos there is no other of their class to be found, which counts as wrong."
     if facts["k"] < asked:
         yield f"Only {facts['k']:,} neighbors vote, not {asked:,}: there are no more."

@@ -135,7 +135,7 @@ def test_classes_that_only_the_test_part_has_count_as_wrong_and_are_said() -> No
     outcome = evaluate_knn(FOUR, np.array([0, 0, 1, 2]), np.array([False, True, False, True]), k=1)
     assert right(outcome) == [1, 0]
     assert outcome.facts["alone"] == 1
-    assert any("1 of the scored photos are of a class that nothing else has" in notice for notice in outcome.notices)
+    assert any("For 1 of the scored photos there is no other of their class" in notice for notice in outcome.notices)
 
 
 @pytest.mark.parametrize("held_out", [np.zeros(4, dtype=bool), np.ones(4, dtype=bool)])
