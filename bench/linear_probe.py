@@ -94,7 +94,6 @@ def rows(features: Features, strengths: list[float]) -> Iterator[list[str]]:
     """
     learned = ~features.held_out
     scaled = StandardScaler().fit(features.vectors[learned]).transform(features.vectors)
-    evaluate_linear(features.vectors[:200], features.labels[:200])  # what the first call sets up
     for strength in strengths:
         print(f"{features.name}, C = {strength:g} ...", file=sys.stderr)
         before = perf_counter()
