@@ -248,7 +248,7 @@ def test_what_counts_as_wrong_or_is_left_out_is_said(
     shutil.copy(colors / "cold" / "0.png", colors)
     status, out, err = evaluate("knn", colors, "--encoder", encoder, "--json", capsys=capsys)
     assert status == 0
-    assert "Note     1 of the scored photos" in err
+    assert "Note     For 1 of the scored photos" in err
     assert "Stray    1 " in err
     report = json.loads(out)
     assert report["encoders"][0]["figures"]["kNN accuracy"]["value"] == 0.96
