@@ -17,7 +17,8 @@ from mocosearch.evaluation.split import train_and_test
 from mocosearch.linear_evaluation.classifier import LinearClassifier
 from mocosearch.linear_evaluation.examination import Examination
 from mocosearch.linear_evaluation.learning import BATCH, EPOCHS, LEARNING_RATE, STOPPED, learn
-from mocosearch.linear_evaluation.lessons import CountCallback, Lessons, prepare_lessons
+from mocosearch.linear_evaluation.lessons import Lessons, prepare_lessons
+from mocosearch.training.packs import CountCallback
 
 Progress = Callable[[str, int, int], None]  # (what is being done, done, total)
 Facts = dict[str, int | float | str]
@@ -69,7 +70,7 @@ def evaluate(
         "epochs": epochs,
         "steps": epochs * lessons.batches.steps_per_epoch,
         "batch": min(batch, len(lessons.labels)),
-        "learning_rate": LEARNING_RATE,
+        "learning rate": LEARNING_RATE,
         "crop": encoder.preprocessing.crop,
         "seed": seed,
         "device": encoder.device.type,
