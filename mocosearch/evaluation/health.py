@@ -57,8 +57,7 @@ def evaluate_health(vectors: NDArray[np.floating], views: TwoViews) -> Outcome:
     """
     health = label_free_health(vectors)
     distances = squared_distances(views.first, views.second)
-    apart = distance_of_others(views)
-    relative = distances / apart if apart > 0 else np.ones_like(distances)
+    relative = relative_alignment(views)
     stability = neighbor_stability(vectors, views)
     neighbors = min(STABLE, len(vectors) - 1)
     figures = (
@@ -139,13 +138,34 @@ def squared_distances(view_a: NDArray[np.floating], view_b: NDArray[np.floating]
     return apart
 
 
-def distance_of_others(views: TwoViews) -> float:
-    """Return the mean squared distance of the first view of a photo to the second one of another; 0 of one photo."""
+def relative_alignment(views: TwoViews) -> NDArray[np.float64]:
+    """Return a number for each photo (s,) whose mean is alignment / mean squared distance of views of two photos.
+
+    A photo counts by what it adds to the distance of a photo's own views and, linearized, to that of different photos
+    (the infinitesimal jackknife): so an interval over photos knows that both are estimates. All 1 where photos are
+    not apart at all.
+    """
+    own = squared_distances(views.first, views.second)
+    others = _distances_to_others(views)
+    apart = others.mean()
+    if not apart > 0:
+        return np.ones_like(own)
+    numbers: NDArray[np.float64] = (
+        own - own.mean() / apart * 2 * (others - apart)
+    ) / apart  # 2: it is in both of a pair
+    return numbers
+
+
+def _distances_to_others(views: TwoViews) -> NDArray[np.float64]:
+    """Return the mean squared distance (s,) of a photo's views to the other views of all others; 0 of one photo."""
     first, second = (unit_vectors(view).astype(np.float64) for view in (views.first, views.second))
+    squares = (first**2).sum(axis=1), (second**2).sum(axis=1)
+    products = first @ second.sum(axis=0) + second @ first.sum(axis=0)
     count = len(first)
-    total = count * ((first**2).sum() + (second**2).sum()) - 2 * first.sum(axis=0) @ second.sum(axis=0)  # of all pairs
-    others = total - ((first - second) ** 2).sum()
-    return max(0.0, float(others) / max(1, count * (count - 1)))
+    total = count * (squares[0] + squares[1]) + squares[0].sum() + squares[1].sum() - 2 * products  # to all, both ways
+    others = total - 2 * ((first - second) ** 2).sum(axis=1)
+    distances: NDArray[np.float64] = np.maximum(others, 0) / max(1, 2 * (count - 1))
+    return distances
 
 
 def neighbor_stability(vectors: NDArray[np.floating], views: TwoViews) -> NDArray[np.float64]:

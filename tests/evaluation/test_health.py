@@ -10,10 +10,10 @@ from mocosearch.errors import Unscorable
 from mocosearch.evaluation.health import (
     TwoViews,
     alignment,
-    distance_of_others,
     evaluate_health,
     label_free_health,
     neighbor_stability,
+    relative_alignment,
     uniformity,
 )
 from mocosearch.evaluation.outcome import Figure, Outcome
@@ -114,10 +114,21 @@ def test_relative_alignment_divides_by_the_distance_of_views_of_different_photos
     a, b = (view / np.linalg.norm(view, axis=1, keepdims=True) for view in (first, second))
     others = np.mean([((x - y) ** 2).sum() for i, x in enumerate(a) for j, y in enumerate(b) if i != j])
     relative = figure(evaluate_health(random_vectors(2), views_of(first, second)), "relative alignment")
-    assert relative.of_photos is not None
-    np.testing.assert_allclose(relative.of_photos, ((a - b) ** 2).sum(axis=1) / others, rtol=1e-5)
-    assert relative.value == pytest.approx(relative.of_photos.mean())
-    assert distance_of_others(views_of(first[:1], second[:1])) == 0
+    assert relative.value == pytest.approx(alignment(first, second) / others, rel=1e-5)
+    assert relative_alignment(views_of(first[:1], second[:1])).tolist() == [1.0]
+
+
+def test_the_interval_of_relative_alignment_is_as_wide_as_other_photos_make_it() -> None:
+    generator = np.random.default_rng(0)
+
+    def another_draw() -> Floats:
+        photos = generator.standard_normal((100, 4)) @ np.diag([3, 1, 1, 1]) + 2  # some far from all others
+        views = (photos + 0.7 * generator.standard_normal((100, 4)) for _ in range(2))
+        return relative_alignment(views_of(*(view.astype(np.float32) for view in views)))
+
+    draws = [another_draw() for _ in range(400)]
+    spread = np.std([draw.mean() for draw in draws])
+    assert np.mean([draw.std() / 10 for draw in draws]) == pytest.approx(spread, rel=0.12)
 
 
 def test_vectors_that_only_lie_closer_together_are_aligned_no_better_relative_to_others() -> None:
