@@ -78,9 +78,12 @@ def retrieval(choices: Choices, labels: Path | None, pairs: Path | None, **flags
     from mocosearch.evaluation.labelled import LabelledPhotos
     from mocosearch.evaluation.relevance import Pairs, SameLabel
     from mocosearch.evaluation.retrieval import evaluate_retrieval
+    from mocosearch.evaluation.through_index import check_settings
     from mocosearch_index.records import SearchSettings
 
     settings = chosen_search(SearchSettings(), flags)
+    for named in encoders:  # before photos are embedded for minutes
+        check_settings(settings, named.encoder.dim)
     common = embed_all(photos.paths, encoders)
     photos = selected(photos, common)
     held_out = None

@@ -114,7 +114,7 @@ def test_of_equally_near_photos_any_counts_as_found() -> None:
 
 
 def test_where_all_photos_would_take_long_an_even_sample_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(through_index, "_MOST_PRODUCTS", 21 * 60 * 4)  # as if this were long
+    monkeypatch.setattr(through_index, "_MOST_COMPARED", 21 * 60)  # as if this were long
     vectors, labels = in_classes(60, 4)
     outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=AS_IT_IS)
     exact = of_photos(outcome, "precision@10")[np.linspace(0, 59, 21).round().astype(int)]
