@@ -120,10 +120,11 @@ def test_relative_alignment_divides_by_the_distance_of_views_of_different_photos
 
 def test_the_interval_of_relative_alignment_is_as_wide_as_other_photos_make_it() -> None:
     generator = np.random.default_rng(0)
+    directions = generator.standard_normal((6, 12))
 
     def another_draw() -> Floats:
-        photos = generator.standard_normal((100, 4)) @ np.diag([3, 1, 1, 1]) + 2  # some far from all others
-        views = (photos + 0.7 * generator.standard_normal((100, 4)) for _ in range(2))
+        photos = generator.standard_normal((100, 6)) @ directions + 2
+        views = (photos + 0.7 * generator.standard_normal((100, 12)) for _ in range(2))
         return relative_alignment(views_of(*(view.astype(np.float32) for view in views)))
 
     draws = [another_draw() for _ in range(400)]
