@@ -27,6 +27,7 @@ from mocosearch_index.errors import MocosearchError
 _PATIENCE = timedelta(days=2)
 _SECONDS_TO_SAVE = 30  # between asking a rank to stop and ending it
 _SLURM_PORT = 20_000
+_NOWHERE = logging.NullHandler()
 
 
 def device_count(asked: int | None) -> int:
@@ -78,7 +79,8 @@ def launch(
     says which and why, and `remedy`.
     """
     for chatty in ("torch.distributed.elastic", "torch.multiprocessing"):  # our own words are below
-        logging.getLogger(chatty).setLevel(logging.CRITICAL)
+        logging.getLogger(chatty).addHandler(_NOWHERE)
+        logging.getLogger(chatty).propagate = False  # a level would not do: modules below have their own
     with tempfile.TemporaryDirectory(prefix="mocosearch-ranks-") as folder:
         config = LaunchConfig(
             min_nodes=1,

@@ -16,7 +16,7 @@ from mocosearch.images.decode import Undecodable
 from mocosearch.images.decode_pool import DecodePool
 from mocosearch.images.prepared import Prepared
 from mocosearch.linear_evaluation.classifier import LinearClassifier
-from mocosearch.linear_evaluation.lessons import CountCallback
+from mocosearch.training.packs import CountCallback
 
 _BATCH = 128  # photos that are in memory at once
 

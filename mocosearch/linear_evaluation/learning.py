@@ -6,7 +6,8 @@ import torch
 
 from mocosearch.errors import Interrupted, LoaderFailed, TrainingStopped, Unscorable
 from mocosearch.linear_evaluation.classifier import LinearClassifier
-from mocosearch.linear_evaluation.lessons import CountCallback, Lessons
+from mocosearch.linear_evaluation.lessons import Lessons
+from mocosearch.training.packs import CountCallback
 from mocosearch.training.trainer import StepReport, Trainee, run_steps
 
 EPOCHS = 100

@@ -1,7 +1,7 @@
 """What the classifier learns from: random crops of packed photos, half of them mirrored; no photo is left out."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,11 @@ from mocosearch.images.packed import places_of
 from mocosearch.recipes import ViewsSection
 from mocosearch.training.batch_order import BatchOrder
 from mocosearch.training.data import ViewBatches, default_workers
-from mocosearch.training.packs import default_pack_folder, open_packed, pack_photos
+from mocosearch.training.packs import CountCallback, default_pack_folder, open_packed, pack_photos
 from mocosearch_index.records import FileStamp
 
 _SCALE = (0.08, 1.0)  # share of a photo's area that a crop covers; its shape is 3:4 to 4:3
 _FLIP = 0.5
-CountCallback = Callable[[int, int], None]  # (done, total)
 
 
 @dataclass(frozen=True)

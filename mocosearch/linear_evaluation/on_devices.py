@@ -30,7 +30,7 @@ def evaluate_on_devices(
     with tempfile.TemporaryDirectory(prefix="mocosearch-encoder-") as folder:
         encoder.save(Path(folder))
         work = partial(_evaluate_saved, photos, Path(folder), sight, epochs, seed)
-        outcome: Outcome = launch(work, devices, remedy="start again, with fewer --devices if memory ran out")
+        outcome: Outcome = launch(work, devices, remedy="start again")
     return outcome
 
 

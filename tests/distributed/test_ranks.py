@@ -1,5 +1,6 @@
 """Several ranks as real processes that talk over gloo."""
 
+import logging
 import shutil
 from functools import partial
 from pathlib import Path
@@ -58,9 +59,13 @@ def test_ranks_that_do_not_see_the_same_photos_all_stop(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-def test_a_mistake_on_one_rank_ends_all_and_is_named() -> None:
-    with pytest.raises(RankFailed, match=r"rank 1 failed \(ZeroDivisionError: a mistake\), so the others were ended"):
-        launch(ranks_work.fail_on_one, 2)
+def test_a_mistake_on_one_rank_ends_all_and_is_named(capfd: pytest.CaptureFixture[str]) -> None:
+    named = r"rank 1 failed \(ZeroDivisionError: a mistake\), so the others were ended; look again\.$"
+    with pytest.raises(RankFailed, match=named):
+        launch(ranks_work.fail_on_one, 2, remedy="look again")
+    capfd.readouterr()
+    logging.getLogger("torch.distributed.elastic.agent.server.api").warning("Received 2 death signal")
+    assert capfd.readouterr().err == ""  # what went wrong is said in our own words, once
 
 
 def test_devices_default_to_what_is_there() -> None:
