@@ -31,7 +31,7 @@ _BLOCK = 2**22  # numbers at once, where memory would grow with the photos
 class Setting:
     """How a classifier is trained."""
 
-    rate: float  # of learning, in steps that would be whole at the largest curvature
+    rate: float  # of learning: 1 is a Newton step where the curvature is the variance, and it is half of that at most
     decay: float  # of weights, as in the loss above
 
 
@@ -41,7 +41,7 @@ class Axes:
 
     mean: Tensor  # (dim,)
     directions: Tensor  # (dim, used), what constant and negligible directions leave
-    variances: Tensor  # (used,), of the features of which 1 is the mean one before turning
+    variances: Tensor  # (used,), along the directions; before turning each is 1
 
     def turn(self, vectors: NDArray[np.float32]) -> Tensor:
         """Return (n, used) for vectors (n, dim)."""

@@ -45,6 +45,10 @@ def few_photos_of_many_numbers() -> Set:
     return blobs(200 + _SCORED, 400, 2, 2)
 
 
+def more_numbers_than_a_batch_has_photos() -> Set:
+    return blobs(1200 + _SCORED, 400, 3, 2)
+
+
 def mostly_one_class() -> Set:
     vectors, labels = blobs(6 * (1500 + _SCORED), 24, 6, 1.5)
     share = np.array([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5, 1 / 6])[labels]
@@ -59,7 +63,15 @@ def wrong_labels() -> Set:
 
 
 @pytest.mark.parametrize(
-    "make", [of_a_network, many_classes, few_photos_of_many_numbers, mostly_one_class, wrong_labels]
+    "make",
+    [
+        of_a_network,
+        many_classes,
+        few_photos_of_many_numbers,
+        more_numbers_than_a_batch_has_photos,
+        mostly_one_class,
+        wrong_labels,
+    ],
 )
 def test_it_scores_no_less_than_half_a_point_below_what_is_chosen_alike_with_scikit_learn(
     make: Callable[[], Set],
