@@ -199,7 +199,7 @@ def test_the_papers_linear_protocol_runs_for_as_many_epochs_as_asked(
     [mine] = report["encoders"]
     assert (mine["facts"]["epochs"], mine["facts"]["train"], mine["facts"]["test"]) == (2, 19, 5)
     assert mine["notices"][0].startswith("2 photos cannot be read")
-    assert mine["figures"]["linear accuracy"]["chance"] == 0.5
+    assert mine["figures"]["linear accuracy"]["chance"] == 0.4  # of 3 cold and 2 warm, as more warm ones were learned
     assert len(mine["curves"][0]["x"]) == 2
 
 

@@ -211,6 +211,7 @@ def test_a_report_without_labels_curves_or_examples_is_a_report(evaluation: Eval
     html = render(replace(evaluation, classes=None, skipped=(), stray=0, contestants=(contestant,)))
     headings = re.findall(r"<h2[^>]*>(.*?)</h2>", html)
     assert headings == ["mine", "Figures"]
+    assert "pictures" not in html
     assert "could not be read" not in html
 
 
