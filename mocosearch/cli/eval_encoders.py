@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mocosearch.evaluation.health import TwoViews
     from mocosearch.evaluation.side_by_side import SideBySide
 
+_NAMELESS = ("encoder", ".mocosearch")  # folders that are called so everywhere
+
 
 @dataclass(frozen=True)
 class Named:
@@ -43,7 +45,7 @@ def opened_encoders(choices: Choices) -> list[Named]:
     loaded = [load_aloud(first)]
     for spec in choices.against:
         loaded.append(untrained_like(loaded[0]) if spec == UNTRAINED else load_aloud(spec))
-    names = _different([_short(str(spec)) for spec in (first, *choices.against)])
+    names = names_of([str(first), *choices.against])
     for name, encoder in zip(names, loaded, strict=True):
         told = f"{name}: " if len(loaded) > 1 else ""
         click.echo(f"Encoder  {told}{encoder.card.description}  [{encoder.fingerprint}]", err=True)
@@ -80,23 +82,24 @@ def embed_views_of_all(paths: Sequence[Path], encoders: Sequence[Named]) -> "lis
     return in_common(views)
 
 
+def names_of(specs: Sequence[str]) -> list[str]:
+    """Return what tables call encoders: short, safe to print, and each different from those before."""
+    seen: Counter[str] = Counter()
+    names = []
+    for name in map(_short, specs):
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return names
+
+
 def _short(spec: str) -> str:
-    """Return what a person calls an encoder: a run by its folder, anything else as it was written."""
+    """Return what a person calls an encoder: a run or a library by its folder, anything else as it was written."""
     from mocosearch_index.paths import is_reachable, printable
 
     path = Path(spec)
-    name = spec
     if is_reachable(path):
         path = path.absolute()
-        name = path.parent.name if path.name == "encoder" else path.name
-    return printable(os.fsencode(name or spec))
-
-
-def _different(names: Sequence[str]) -> list[str]:
-    """Number those that came before."""
-    seen: Counter[str] = Counter()
-    numbered = []
-    for name in names:
-        seen[name] += 1
-        numbered.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
-    return numbered
+        while path.name in _NAMELESS:
+            path = path.parent
+        spec = path.name
+    return printable(os.fsencode(spec))

@@ -16,6 +16,7 @@ from PIL import Image
 
 from mocosearch import user_folders
 from mocosearch.cli import main
+from mocosearch.cli.eval_encoders import names_of
 from mocosearch.encoders import EncoderCard, Preprocessing, save_encoder
 from mocosearch.nets import build_backbone
 from tests.cli.commands import last_line
@@ -124,6 +125,21 @@ def test_encoders_are_compared_on_the_same_photos_and_the_same_encoder_is_a_tie(
     html = page.read_text(encoding="utf-8")
     assert "--against untrained" in html
     assert html.count("Searched with: ") == 24  # 8 for each encoder
+
+
+def test_encoders_are_called_by_their_folders_and_never_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for folder in ("runs/mine/encoder", "photos/.mocosearch/encoder"):
+        (tmp_path / folder).mkdir(parents=True)
+    specs = [
+        "runs/mine",
+        "runs/mine/encoder",
+        "photos/.mocosearch/encoder",
+        "torchvision:resnet50",
+        "untrained",
+        "a\nb",
+    ]
+    assert names_of(specs) == ["mine", "mine (2)", "photos", "torchvision:resnet50", "untrained", "a\\nb"]
 
 
 def test_a_report_with_no_place_is_refused_before_anything_is_embedded(
