@@ -82,7 +82,7 @@ def test_the_wheel_holds_only_kinds_of_files_that_are_meant_to_ship(wheel: Path)
     page = "mocosearch_app/assets/"
     names = [name for name in contents(wheel) if ".dist-info/" not in name]
     assert {Path(name).suffix for name in names if not name.startswith(page)} <= {
-        ".html", ".py", ".typed", ".yaml", ".zip", ".txt",
+        ".css", ".html", ".py", ".typed", ".yaml", ".zip", ".txt",
     }  # fmt: skip
     assert {Path(name).suffix for name in names if name.startswith(page)} <= {
         ".css", ".html", ".js", ".json", ".svg", ".png", ".ico", ".woff2",
