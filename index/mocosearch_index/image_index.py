@@ -333,12 +333,30 @@ class ImageIndex:
         """
         if queries.ndim != 2:
             raise ValueError(f"queries must be (q, {self.encoder.dim}), not {queries.shape}")
+        unit = _unit_rows(queries, self.encoder.dim)[:, None]
+        return self._nearest(unit, unit[:, :0], k, where)
+
+    def search_by_examples(
+        self, like: Float32, unlike: Float32, k: int, where: PhotoFilter = _ALL
+    ) -> list[tuple[int, float]]:
+        """Return the k nearest indexed photos that pass `where` to one query, as (id, score), best first.
+
+        Where the index is searched, of whitened vectors for instance, the query is the mean of the unit vectors of
+        `like` (m, dim) less that of `unlike` (l, dim). A vector of zeros counts for nothing; nothing is found when
+        the examples cancel out. ValueError for a wrong shape, no `like`, what is not finite, k < 1.
+        """
+        if not len(like):
+            raise ValueError("there must be an example to search by")
+        wanted, unwanted = (_examples(vectors, self.encoder.dim)[None] for vectors in (like, unlike))
+        return self._nearest(wanted, unwanted, k, where)[0]
+
+    def _nearest(self, like: Float32, unlike: Float32, k: int, where: PhotoFilter) -> list[list[tuple[int, float]]]:
+        """Search by unit vectors, or zeros, `like` (q, m, dim) and `unlike` (q, l, dim)."""
         if k < 1:
             raise ValueError(f"k must be at least 1, not {k}")
-        unit = _unit_rows(queries, self.encoder.dim)
         only = self.select(replace(where, exclude=frozenset()))  # nearly all ids, if it had to name all others
         selection = Selection(only, np.fromiter(where.exclude, np.int64))
-        scores, ids = self._open.read(lambda files: files.search.search(unit, k, self.change, selection))
+        scores, ids = self._open.read(lambda files: files.search.search(like, unlike, k, self.change, selection))
         least = -1.0 if where.min_score is None else where.min_score
         return [_best(*pair, least) for pair in zip(ids, scores, strict=True)]
 
@@ -391,6 +409,20 @@ def _unit_rows(vectors: Sequence[Float32] | Float32, dim: int) -> Float32:
         raise ValueError("every vector must be finite and not all zeros")
     unit: Float32 = (rows / norms).astype(np.float32)
     return unit
+
+
+def _examples(vectors: Float32, dim: int) -> Float32:
+    """Return `vectors` as unit rows (n, dim), zeros as they are; ValueError.
+
+    They are rounded as stored vectors are, so that an example and the same one from the index cancel out.
+    """
+    rows = np.asarray(vectors, np.float32)
+    if rows.ndim != 2:
+        raise ValueError(f"examples must be (n, {dim}), not {rows.shape}")
+    seen = rows.any(axis=1)
+    units = np.zeros((len(rows), dim), np.float32)
+    units[seen] = _unit_rows(rows[seen], dim).astype(np.float16)
+    return units
 
 
 def _best(ids: Int64, scores: Float32, least: float) -> list[tuple[int, float]]:

@@ -129,7 +129,7 @@ class SearchSettings:
 
     level: SearchLevel | None = None  # None: by the number of photos
     dim: int | None = None  # vectors are projected to so many numbers by PCA; None: searched as they are
-    whiten: bool = False  # scale the components of the PCA to equal variance
+    whiten: bool = True  # from 50 photos on, directions in which photos vary much count less (after a PCA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +148,7 @@ class SearchReport:
     level: SearchLevel
     count: int  # vectors in it
     dim: int  # numbers of a vector in it
+    whitened: bool  # scores are cosines of whitened vectors: photos with nothing in common are near 0
     bytes_a_vector: float  # of memory
     recall_at_10: float | None  # against exact search; None: it is exact itself
     cells: int | None  # nlist and nprobe of FAISS's inverted file; None: exact

@@ -47,9 +47,14 @@ def search_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "--dim",
             type=click.IntRange(0),
             metavar="N",
-            help="Search vectors of N numbers, projected by PCA; 0: as the encoder made them.",
+            help="Search vectors of N numbers, projected by PCA; 0: as many as the encoder gives. 256 save memory.",
         ),
-        click.option("--whiten/--no-whiten", default=None, help="Let all components of the PCA count alike."),
+        click.option(
+            "--whiten/--no-whiten",
+            default=None,
+            help="From 50 photos on, let what many of them share count less: scores of unlike photos are then near 0. "
+            "On for new libraries.",
+        ),
     )
     for option in reversed(options):
         command = option(command)
@@ -83,7 +88,7 @@ def settings_lines(settings: "IndexSettings") -> list[str]:
     words = [
         *([f"--search {search.level}"] if search.level else []),
         *([f"--dim {search.dim}"] if search.dim else []),
-        *(["--whiten"] if search.whiten else []),
+        *([] if search.whiten else ["--no-whiten"]),
         *(f"--include {shlex.quote(pattern)}" for pattern in settings.include),
         *(f"--exclude {shlex.quote(pattern)}" for pattern in settings.exclude),
     ]

@@ -77,7 +77,8 @@ def _newer_encoder(status: "LibraryStatus") -> list[str]:
 
 
 def _search(report: "SearchReport") -> str:
-    words = [report.level, f"{report.count:,} vectors of {report.dim} numbers, {report.bytes_a_vector:,.0f} bytes each"]
+    numbers = f"{report.dim} numbers, whitened" if report.whitened else f"{report.dim} numbers"
+    words = [report.level, f"{report.count:,} vectors of {numbers}, {report.bytes_a_vector:,.0f} bytes each"]
     if report.cells is not None and report.cells_visited is not None:
         words.append(f"{report.cells_visited:,} of {report.cells:,} cells visited")
     if report.recall_at_10 is not None:

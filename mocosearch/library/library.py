@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+import numpy as np
 from PIL import Image
 
 from mocosearch.errors import BadSettings, NoEncoder, NoPhotos, PhotoGone
@@ -19,7 +20,7 @@ from mocosearch.images.prepared import content_hash
 from mocosearch.images.walk import find_photos
 from mocosearch.library import own_encoder
 from mocosearch.library.own_encoder import OwnEncoder, identity_of
-from mocosearch.library.queries import Crop, Example, PhotoId, direction
+from mocosearch.library.queries import Crop, Example, PhotoId
 from mocosearch.library.recognize import is_unchanged, path_of, photo_of
 from mocosearch.library.status import LibraryStatus, library_status
 from mocosearch.update.run import UpdateReport, no_photos, run_update
@@ -42,7 +43,7 @@ _UNCHOSEN = IndexSettings()
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A photo that was found; `score` is the cosine."""
+    """A photo that was found; `score` is the cosine, of whitened vectors where the library is searched so."""
 
     photo: Photo
     score: float
@@ -208,9 +209,9 @@ class Library:
     ) -> list[Hit]:
         """Return the k photos most like the examples `like` (one at least) and unlike the others, best first.
 
-        That is by the mean of the unit vectors of `like` less that of `unlike`; nothing is found when they cancel out,
-        or the encoder sees nothing in them. Photos of the library that are given by id are themselves left out, and
-        load no torch. UnknownPhoto, NoEncoder, EncoderMismatch; ValueError without an example.
+        That is by the mean of the unit vectors of `like` less that of `unlike`, where photos are compared; nothing is
+        found when they cancel out, or the encoder sees nothing in them. Photos of the library that are given by id are
+        themselves left out, and load no torch. UnknownPhoto, NoEncoder, EncoderMismatch; ValueError without an example.
         """
         return self.hits(self.nearest(like, unlike, k, where))
 
@@ -218,11 +219,10 @@ class Library:
         self, like: Sequence[Example], unlike: Sequence[Example] = (), k: int = 10, where: PhotoFilter = _ALL
     ) -> list[tuple[int, float]]:
         """Return what `search` does as ids and scores, for who shows only some: reading photos takes longer."""
-        vector = direction([self._vector(example) for example in like], [self._vector(example) for example in unlike])
-        if vector is None:
-            return []
+        wanted, unwanted = ([self._vector(example) for example in group] for group in (like, unlike))
         own = (int(example) for example in (*like, *unlike) if isinstance(example, PhotoId))
-        return self.index.search(vector[None], k, replace(where, exclude=where.exclude.union(own)))[0]
+        others = replace(where, exclude=where.exclude.union(own))
+        return self.index.search_by_examples(self._rows(wanted), self._rows(unwanted), k, others)
 
     def hits(self, found: Sequence[tuple[int, float]]) -> list[Hit]:
         """Return the photos of ids and scores that were found; without those that the library has forgotten since."""
@@ -269,6 +269,9 @@ class Library:
     def status(self) -> LibraryStatus:
         """Return what the library holds, and how far its folder has gone on since; DamagedIndex."""
         return library_status(self.index)
+
+    def _rows(self, vectors: Sequence[Float32]) -> Float32:
+        return np.stack(vectors) if vectors else np.empty((0, self.index.encoder.dim), np.float32)
 
     def _vector(self, example: Example) -> Float32:
         if isinstance(example, Image.Image):

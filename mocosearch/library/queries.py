@@ -1,7 +1,6 @@
-"""What a search goes by: pictures, photos of the library and vectors, of which several become one direction."""
+"""What a search goes by: pictures, photos of the library and vectors; parts of pictures, and dates."""
 
 import calendar
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self, TypeAlias
@@ -17,28 +16,6 @@ Example: TypeAlias = Image.Image | PhotoId | Float32
 """A picture (RGB, upright), the id of a photo of the library, or a vector (dim,) of its encoder."""
 
 _LENGTHS = (4, 7, 10, 16, 19)  # of a year, month, day, minute, second
-_NO_DIRECTION = 1e-3  # what is left of two equal vectors of which one was rounded to float16
-
-
-def direction(like: Sequence[Float32], unlike: Sequence[Float32] = ()) -> Float32 | None:
-    """Return the mean of the unit vectors (dim,) `like`, less that of `unlike`; None when nothing is left of it.
-
-    ValueError when there is none to search by.
-    """
-    if not like:
-        raise ValueError("there must be an example to search by")
-    mean = _mean_of_units(like)
-    if unlike:
-        mean = mean - _mean_of_units(unlike)
-    return mean if np.linalg.norm(mean) > _NO_DIRECTION else None
-
-
-def _mean_of_units(vectors: Sequence[Float32]) -> Float32:
-    rows = np.stack(vectors).astype(np.float32)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    # An encoder that sees nothing in a picture gives zeros, which stay zeros.
-    mean: Float32 = (rows / np.where(norms > 0, norms, 1)).mean(axis=0)
-    return mean
 
 
 def first_and_last_second(date: str) -> tuple[str, str]:

@@ -157,7 +157,7 @@ STATUS = LibraryStatus(
     ],
     drift=Drift(new=3, changed=0, gone=1, returned=0, unreadable=0),
     unreachable=None,
-    search=SearchReport("ivf", 1234, 256, 512.0, 0.987, 64, 8),
+    search=SearchReport("ivf", 1234, 256, True, 512.0, 0.987, 64, 8),
     settings=IndexSettings(exclude=(EVIL,)),
     bytes_by_part={"vectors": 2_500_000, "catalog": 40_000},
 )
@@ -207,7 +207,7 @@ def test_curves_are_told_in_words_and_stay_in_their_drawing() -> None:
 
 def test_what_is_not_known_is_left_out_or_said() -> None:
     lost = replace(
-        STATUS, drift=None, unreachable="There is no folder", search=SearchReport("exact", 9, 8, 16, *[None] * 3)
+        STATUS, drift=None, unreachable="There is no folder", search=SearchReport("exact", 9, 8, False, 16, *[None] * 3)
     )
     words = text(library(status=lost, facts=None, run=None))
     assert "cannot be looked at. There is no folder" in words

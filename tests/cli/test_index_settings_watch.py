@@ -68,14 +68,14 @@ def test_patterns_and_search_are_kept_shown_replaced_and_cleared(
     mocosearch: Command, photos: Path, encoder: Path
 ) -> None:
     index = ("index", photos, "--json")
-    flags = ("--exclude", "/raw", "--include", ".hidden/", "--dim", "8", "--whiten", "--search", "exact")
+    flags = ("--exclude", "/raw", "--include", ".hidden/", "--dim", "8", "--no-whiten", "--search", "exact")
     out, err = mocosearch(*index, "--encoder", encoder, *flags)
     assert json.loads(out)["counts"]["indexed"] == 2
-    assert "Settings --search exact --dim 8 --whiten --include .hidden/ --exclude /raw" in err
+    assert "Settings --search exact --dim 8 --no-whiten --include .hidden/ --exclude /raw" in err
     report = json.loads(mocosearch(*index)[0])
     assert (report["unchanged"], report["settings"]["exclude"]) == (2, ["/raw"])
-    assert report["settings"]["search"] == {"level": "exact", "dim": 8, "whiten": True}
-    out, err = mocosearch(*index, "--exclude", "", "--include", "", "--dim", "0", "--no-whiten", "--search", "auto")
+    assert report["settings"]["search"] == {"level": "exact", "dim": 8, "whiten": False}
+    out, err = mocosearch(*index, "--exclude", "", "--include", "", "--dim", "0", "--whiten", "--search", "auto")
     report = json.loads(out)
     assert (report["embedded"], report["missing"], report["left_out"]) == (1, 1, 1)
     assert "Settings" not in err

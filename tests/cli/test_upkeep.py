@@ -113,12 +113,12 @@ def test_status_tells_how_it_is_searched_what_was_chosen_and_where_the_bytes_are
     assert "Search   exact, 6 vectors of 512 numbers, " in out
     assert "Settings" not in out
     with ImageIndex.open(root / ".mocosearch", writable=True) as index:
-        index.set_settings(IndexSettings(SearchSettings(dim=4, whiten=True), exclude=("raw files/",)))
+        index.set_settings(IndexSettings(SearchSettings(dim=4, whiten=False), exclude=("raw files/",)))
         index.save_search_file()
     out, _ = type_("status")
-    assert "Settings --dim 4 --whiten --exclude 'raw files/'\n" in out
+    assert "Settings --dim 4 --no-whiten --exclude 'raw files/'\n" in out
     status = json.loads(type_("status", "--json")[0])
-    assert status["settings"]["search"] == {"level": None, "dim": 4, "whiten": True}
+    assert status["settings"]["search"] == {"level": None, "dim": 4, "whiten": False}
     parts = status["size_by_part"]
     assert parts["encoder"] == sum(path.stat().st_size for path in own_encoder(root).iterdir())
     assert parts["vectors"] > 6 * 512 * 2

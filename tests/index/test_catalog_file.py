@@ -11,7 +11,7 @@ from mocosearch_index.catalog.file import checksum, errors_named, migrate
 from mocosearch_index.errors import DamagedIndex, DiskFull
 from mocosearch_index.filesystem import file_system_of, on_network_drive
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import IndexSettings
+from mocosearch_index.records import IndexSettings, SearchSettings
 
 VALUES = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1), st.binary(max_size=20), st.text(max_size=20))
 
@@ -139,7 +139,7 @@ FOUR = {photo.stamp.path: 0 for photo in batch(0, 4)}
 
 def test_a_writer_brings_an_index_of_version_1_up_to_date(version_1: Path, tmp_path: Path) -> None:
     with ImageIndex.open(version_1, writable=True) as index:
-        assert index.settings == IndexSettings()
+        assert index.settings == IndexSettings(SearchSettings(whiten=False))
         assert_stored(index, FOUR)
         assert index.verify() == []
         index.set_settings(IndexSettings(exclude=("*.png",)))

@@ -267,7 +267,7 @@ def test_the_vector_file_is_as_the_page_about_formats_says(stored: Path) -> None
     assert np.allclose(np.frombuffer(row[:-4], "<f2"), vector(b"0/9.jpg"), atol=1e-3)
     assert struct.unpack("<I", row[-4:]) == (zlib.crc32(row[:-4], 9),)
     footer = (stored / SEARCH).read_bytes()[-68:]
-    assert struct.unpack("<8sI16sIQQIQII", footer)[:7] == (b"mocoann\n", 2, identity, 1, 3, 19, 0)
+    assert struct.unpack("<8sI16sIQQHHQII", footer)[:8] == (b"mocoann\n", 3, identity, 1, 3, 19, 0, 0)
 
 
 def test_the_search_file_is_one_that_plain_faiss_reads(stored: Path) -> None:

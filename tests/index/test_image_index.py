@@ -260,6 +260,7 @@ def test_photos_come_by_id_and_by_state_however_many_there_are(index: ImageIndex
 
 
 def test_search_agrees_with_the_plain_computation(index: ImageIndex) -> None:
+    index.set_settings(IndexSettings(SearchSettings(whiten=False)))
     index.commit(batch(0, 300))
     ids, vectors = index.all_vectors()
     queries = np.stack([vector(b"query %d" % number) for number in range(7)])

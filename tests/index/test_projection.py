@@ -6,34 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 from generated_photos import DIM, batch, photo, vector
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from projected import QUERIES, crowded, plain_projection, set_search, uneven
 
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import EmbeddedPhoto, Float32, SearchLevel, SearchSettings
+from mocosearch_index.records import Float32, SearchLevel, SearchSettings
 from mocosearch_index.search.projection import Projection
-
-QUERIES = np.stack([vector(b"query %d" % number) for number in range(5)])
-
-
-def plain_projection(stored: Float32, vectors: Float32, dim: int, whiten: bool) -> Float32:
-    """Project by an SVD; the signs of its axes are other ones, which no cosine minds."""
-    mean = stored.mean(axis=0)
-    _, deviations, axes = np.linalg.svd((stored - mean).astype(np.float64), full_matrices=False)
-    projected = (vectors - mean) @ axes[:dim].T
-    if whiten:
-        projected /= deviations[:dim]
-    return (projected / np.linalg.norm(projected, axis=1, keepdims=True)).astype(np.float32)
-
-
-def set_search(index: ImageIndex, wanted: SearchSettings) -> None:
-    index.set_settings(replace(index.settings, search=wanted))
-    index.save_search_file()
-
-
-def uneven(number: int) -> list[EmbeddedPhoto]:
-    """Photos whose vectors vary in some directions much more than in others, about a mean far from zero."""
-    scale = np.linspace(2, 0.1, DIM)
-    photos = batch(number, 1200)
-    return [replace(one, vector=(one.vector * scale + 0.3).astype(np.float32)) for one in photos]
 
 
 @pytest.mark.parametrize("level", ["exact", "ivf", "compressed"])
@@ -44,7 +23,7 @@ def test_scores_are_cosines_of_the_projected_vectors(
     index.commit(uneven(0))
     set_search(index, SearchSettings(level, dim, whiten))
     report = index.search_report()
-    assert (report.level, report.dim) == (level, dim or DIM)
+    assert (report.level, report.dim, report.whitened) == (level, dim or DIM, whiten)
     ids, stored = index.all_vectors()
     floats = stored.astype(np.float32)
     both = np.concatenate([floats, QUERIES])
@@ -67,6 +46,8 @@ def test_it_is_changed_and_taken_back_without_touching_a_vector(folder: Path, in
     assert narrow != plain
     with ImageIndex.open(folder) as reader:
         assert reader.search(QUERIES, 10) == narrow
+    set_search(index, SearchSettings(whiten=False))
+    assert index.search(QUERIES, 10) != plain
     set_search(index, SearchSettings())
     assert index.search(QUERIES, 10) == plain
     assert (folder / "vectors-000001.f16").read_bytes() == before
@@ -81,20 +62,101 @@ def test_photos_added_later_are_found_through_it(index: ImageIndex) -> None:
     assert score > 0.99
 
 
-def test_too_few_photos_are_searched_as_they_are_until_there_are_more(index: ImageIndex) -> None:
-    index.commit(batch(0, 5))
-    set_search(index, SearchSettings(dim=8))
-    assert index.search_report().dim == DIM
-    index.commit(batch(1, 100))
+def test_up_to_49_photos_scores_are_cosines_and_from_50_on_they_are_whitened_ones(index: ImageIndex) -> None:
+    index.commit(uneven(0)[:40])
     index.save_search_file()
-    assert index.search_report().dim == 8
+    index.commit(uneven(0)[40:49])
+    index.save_search_file()
+    [[(nearest, score)]] = index.search(QUERIES[:1], 1)
+    assert not index.search_report().whitened
+    assert score == pytest.approx(float(index.vectors([nearest])[0] @ QUERIES[0]), abs=1e-3)
+    index.commit(uneven(0)[49:50])
+    index.save_search_file()
+    assert index.search_report().whitened
+    assert index.search(QUERIES[:1], 1)[0][0][1] < score
+
+
+def test_vectors_are_searched_with_few_numbers_once_there_are_as_many_photos(index: ImageIndex) -> None:
+    set_search(index, SearchSettings(dim=20))
+    index.commit(batch(0, 49))
+    index.save_search_file()
+    assert index.search_report().dim == DIM
+    index.commit(batch(1, 1))
+    index.save_search_file()
+    assert index.search_report().dim == 20
+
+
+@pytest.mark.parametrize("count", [60, 1100])
+def test_photos_that_are_all_the_same_find_each_other(index: ImageIndex, count: int) -> None:
+    index.commit([replace(one, vector=vector(b"the one")) for one in batch(0, count)])
+    set_search(index, SearchSettings("ivf"))
+    [hits] = index.search(vector(b"the one")[None], count)
+    assert len(hits) == count
+    assert [score for _, score in hits] == pytest.approx([1] * count, abs=1e-3)
+
+
+def test_fewer_photos_than_numbers_give_a_projection_of_all_numbers() -> None:
+    vectors = np.random.default_rng(0).standard_normal((50, 128)).astype(np.float32) + 1
+    projection = Projection.fit(vectors, SearchSettings())
+    assert projection is not None
+    assert projection.dim == 128
+    scores = projection.apply(vectors) @ projection.apply(vectors).T
+    assert np.allclose(np.diag(scores), 1, atol=1e-5)
+    assert abs(scores.mean()) < 0.05
+    assert Projection.fit(vectors, SearchSettings(dim=51)) is None
+
+
+def test_unlike_photos_of_a_crowded_encoder_come_near_zero() -> None:
+    vectors = crowded(np.random.default_rng(1).standard_normal((400, DIM)))
+    projection = Projection.fit(vectors, SearchSettings())
+    assert projection is not None
+    projected = projection.apply(vectors)
+    assert (vectors @ vectors.T).min() > 0.9
+    assert abs(np.median(projected @ projected.T)) < 0.05
+
+
+def whitened_scores(vectors: Float32) -> Float32:
+    projection = Projection.fit(vectors, SearchSettings())
+    assert projection is not None
+    rows = projection.apply(vectors)
+    return rows @ rows.T
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), count=st.integers(50, 90), length=st.floats(0.1, 3))
+def test_neither_a_rotation_nor_a_shift_nor_a_scale_of_all_vectors_changes_a_score(
+    seed: int, count: int, length: float
+) -> None:
+    dice = np.random.default_rng(seed)
+    uneven_rows = dice.standard_normal((count, 12)) * np.linspace(1, 0.1, 12)
+    vectors = (uneven_rows + dice.standard_normal(12)).astype(np.float32)
+    rotation, _ = np.linalg.qr(dice.standard_normal((12, 12)))
+    scores = whitened_scores(vectors)
+    for others in (vectors @ rotation, vectors + dice.standard_normal(12), vectors * length):
+        assert np.allclose(whitened_scores(others.astype(np.float32)), scores, atol=2e-3)
+    assert np.array_equal(whitened_scores(vectors), scores)
+
+
+def test_what_was_learned_stays_as_photos_come_until_there_are_twice_as_many(folder: Path, index: ImageIndex) -> None:
+    index.commit(uneven(0)[:300])
+    index.save_search_file()
+    before = dict(index.search(QUERIES[:1], 300)[0])
+    for number in (1, 2):
+        index.close()
+        index = ImageIndex.open(folder, writable=True)
+        index.commit(batch(number, 200))
+        index.save_search_file()
+        after = dict(index.search(QUERIES[:1], 700)[0])
+        same = [after[photo_id] == pytest.approx(score, abs=1e-5) for photo_id, score in before.items()]
+        assert all(same) == (number == 1)
+    index.close()
 
 
 def test_directions_in_which_nothing_varies_are_not_blown_up() -> None:
     vectors = np.zeros((500, DIM), np.float32)
     vectors[:, :3] = np.random.default_rng(0).standard_normal((500, 3))
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-    projection = Projection.fit(vectors, SearchSettings(whiten=True))
+    projection = Projection.fit(vectors, SearchSettings())
     assert projection is not None
     projected = projection.apply(vectors)
     assert np.isfinite(projected).all()

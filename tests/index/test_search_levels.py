@@ -51,7 +51,7 @@ def stored(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     root = tmp_path_factory.mktemp("library")
     with ImageIndex.create(root / ".mocosearch", root=root, encoder=ENCODER) as index:
         index.commit(batch(0, COUNT))
-        set_search(index, SearchSettings(level=request.param))
+        set_search(index, SearchSettings(level=request.param, whiten=False))
     with ImageIndex.open(root / ".mocosearch") as reader:
         yield reader
 

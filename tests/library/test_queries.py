@@ -1,4 +1,4 @@
-"""Examples become one direction; parts of pictures and dates are read as people write them."""
+"""Parts of pictures and dates are read as people write them."""
 
 from datetime import datetime, timedelta
 
@@ -9,38 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from mocosearch.errors import BadCrop
-from mocosearch.library.queries import Crop, direction, first_and_last_second
-
-numbers = st.floats(-1, 1, width=32)
-vectors = st.lists(numbers, min_size=4, max_size=4).map(lambda row: np.array(row, np.float32))
-distinct = vectors.filter(lambda vector: np.linalg.norm(vector) > 0.1)
-
-
-@given(distinct, st.floats(0.1, 10))
-def test_one_example_points_where_it_points_however_long_it_is(vector: np.ndarray, length: float) -> None:
-    found = direction([vector * np.float32(length)])
-    assert found is not None
-    assert np.allclose(found, vector / np.linalg.norm(vector), atol=1e-5)
-
-
-@given(st.lists(distinct, min_size=1, max_size=4), st.lists(distinct, max_size=3))
-def test_the_order_of_examples_does_not_matter(like: list[np.ndarray], unlike: list[np.ndarray]) -> None:
-    one, other = direction(like, unlike), direction(like[::-1], unlike[::-1])
-    if one is not None and other is not None:
-        assert np.allclose(one, other, atol=1e-5)
-
-
-def test_every_example_counts_the_same_and_what_is_unwanted_is_taken_away() -> None:
-    right, up = np.array([3, 0], np.float32), np.array([0, 1], np.float32)
-    assert direction([right, up]) == pytest.approx([0.5, 0.5])
-    assert direction([right], [up]) == pytest.approx([1, -1])
-
-
-@given(distinct)
-def test_what_cancels_out_leaves_no_direction(vector: np.ndarray) -> None:
-    unit = vector / np.linalg.norm(vector)
-    assert direction([unit], [unit.astype(np.float16)]) is None
-    assert direction([np.zeros(4, np.float32)]) is None
+from mocosearch.library.queries import Crop, first_and_last_second
 
 
 def test_a_part_is_given_in_pixels_or_percent_of_its_side() -> None:

@@ -55,7 +55,7 @@ def _filters() -> str:
         '<label>Folder <input name="folder" list="folders" placeholder="any" autocomplete="off" spellcheck="false">'
         '</label><datalist id="folders"></datalist>'
         f'<label>From <input name="from" {_DATE}></label><label>To <input name="to" {_DATE}></label>'
-        '<label class="score">Score at least <input name="min" type="range" min="0" max="1" step="0.001" value="0">'
+        '<label class="score">Score at least <input name="min" type="range" min="-1" max="1" step="0.001" value="-1">'
         "<output>any</output></label>"
         '<button type="button" class="action quiet clear-filters">Clear</button></form>'
     )
@@ -83,7 +83,7 @@ def _help() -> str:
         "<strong>Search by picture</strong>. Draw a rectangle on the picture at the side to search with that part. "
         "Add more pictures with + and say what it should not be with −.</p>"
         "<p>Scores are cosine similarities of what the encoder sees: 1 is the same picture. "
-        "They rank the photos of one search, and mean little beyond it: many encoders give photos that have nothing in "
-        "common 0.8 and more.</p>"
+        "They rank the photos of one search. Photos that have nothing in common are near 0; where the tab Library does "
+        "not call the vectors whitened, many encoders give them 0.8 and more.</p>"
         f"<h3>Keys</h3><dl>{rows}</dl>{tool('cross', 'Close', 'data-close')}</dialog>"
     )

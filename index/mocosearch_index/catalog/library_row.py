@@ -28,10 +28,10 @@ def settings_to_json(settings: IndexSettings) -> str:
 
 
 def settings_from_json(text: str) -> IndexSettings:
-    """Return the settings in `text`; what it does not name has its default."""
+    """Return the settings in `text`; what it does not name is as it was before there was a choice."""
     data = json.loads(text)
     walk = {name: tuple(patterns) for name, patterns in data["walk"].items()}
-    return IndexSettings(SearchSettings(**data["search"]), **walk)
+    return IndexSettings(SearchSettings(**{"whiten": False} | data["search"]), **walk)
 
 
 def root_to_store(folder: Path, root: Path) -> bytes | None:

@@ -30,14 +30,14 @@ class SearchCache:
         self._structure: SearchStructure | None = None
         self._change = -1  # the commit that `_structure` shows
 
-    def search(self, queries: Float32, k: int, change: int, selection: Selection) -> Found:
+    def search(self, like: Float32, unlike: Float32, k: int, change: int, selection: Selection) -> Found:
         """Return scores and ids (q, up to k) among what is indexed since commit `change`, or a later one.
 
-        An id of -1 stands for no photo.
+        An id of -1 stands for no photo. Queries are made of `like` (q, m, dim) and `unlike` (q, l, dim).
         """
         structure = self._current(change)
         with self._lock.shared():
-            return structure.search(queries, k, selection, self._vectors.read)
+            return structure.search(like, unlike, k, selection, self._vectors.read)
 
     def report(self, change: int) -> SearchReport:
         """Tell what searches at commit `change`, and how well; where nobody has searched yet, by the file alone."""
@@ -83,7 +83,7 @@ class SearchCache:
         the first one. What took long to learn is kept in memory, to be followed and saved again.
         """
         footer = self._saved(self._catalog.library().change)
-        if self._structure is None and footer is not None and footer.level != "exact":
+        if self._structure is None and footer is not None and footer.learned:
             with self._lock.alone():
                 self._structure = self._load()
         self.remove_file()

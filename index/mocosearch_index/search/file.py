@@ -2,8 +2,8 @@
 
 FAISS     what faiss.write_index writes
 extras    a NumPy .npz: facts (JSON), matrix and offset of a projection, rows of a compressed level
-footer    magic, version, identity, generation, change, count, level, length of the FAISS part,
-          crc32 of both parts; then a crc32 of these
+footer    magic, version, identity, generation, change, count, level, whether it learned something from the vectors,
+          length of the FAISS part, crc32 of both parts; then a crc32 of these
 """
 
 import io
@@ -25,10 +25,10 @@ from mocosearch_index.search.levels import level_of
 from mocosearch_index.search.projection import Projection
 from mocosearch_index.search.structure import Facts, SearchStructure
 
-VERSION = 2
+VERSION = 3  # 2: whitening made all variances equal
 _MAGIC = b"mocoann\n"
 _BLOCK = 1 << 20
-_FOOTER = struct.Struct("<8sI16sIQQIQI")
+_FOOTER = struct.Struct("<8sI16sIQQHHQI")
 _FOOTER_BYTES = _FOOTER.size + 4
 _LEVELS: tuple[SearchLevel, ...] = ("exact", "ivf", "compressed")
 
@@ -42,26 +42,22 @@ class Footer:
     change: int
     count: int
     level: SearchLevel
+    learned: bool
     faiss_bytes: int
     crc: int
 
     @classmethod
     def read(cls, file: BinaryIO) -> Self | None:
-        """Return the footer of `file`; None when it is not intact."""
-        size = file.seek(0, 2)
-        if size < _FOOTER_BYTES:
+        """Return the footer of `file`; None when it is not intact, or of another version."""
+        fields = _footer_fields(file)
+        if fields is None or fields[0] != VERSION:
             return None
-        file.seek(size - _FOOTER_BYTES)
-        data = file.read(_FOOTER.size)
-        magic, version, identity, generation, change, count, level, faiss_bytes, crc = _FOOTER.unpack(data)
-        (own_crc,) = struct.unpack("<I", file.read(4))
-        if (magic, version, own_crc) != (_MAGIC, VERSION, zlib.crc32(data)):
-            return None
-        return cls(identity, generation, change, count, _LEVELS[level], faiss_bytes, crc)
+        identity, generation, change, count, level, learned, faiss_bytes, crc = fields[1:]
+        return cls(identity, generation, change, count, _LEVELS[level], bool(learned), faiss_bytes, crc)
 
     def write(self, file: BinaryIO) -> None:
         """Put the footer behind what is written."""
-        numbers = self.count, _LEVELS.index(self.level), self.faiss_bytes, self.crc
+        numbers = self.count, _LEVELS.index(self.level), self.learned, self.faiss_bytes, self.crc
         data = _FOOTER.pack(_MAGIC, VERSION, self.identity, self.generation, self.change, *numbers)
         file.write(data + struct.pack("<I", zlib.crc32(data)))
 
@@ -83,7 +79,8 @@ def save(structure: SearchStructure, path: Path, identity: bytes, generation: in
         faiss.write_index(structure.index, faiss.PyCallbackIOWriter(write))  # type: ignore[attr-defined]
         faiss_bytes = file.tell()
         write(_pack_extras(structure))
-        Footer(identity, generation, change, structure.count, structure.level, faiss_bytes, crc).write(file)
+        kind = structure.count, structure.level, structure.learned
+        Footer(identity, generation, change, *kind, faiss_bytes, crc).write(file)
 
 
 def load(path: Path, dim: int, identity: bytes, generation: int, change: int) -> SearchStructure | None:
@@ -113,13 +110,13 @@ def footer_of(path: Path) -> Footer | None:
 
 
 def damaged(path: Path) -> bool:
-    """Tell whether the search file at `path` fails its checksums; one that is not there does not."""
+    """Tell whether the search file at `path` fails its checksums; one that is not there, or older, does not."""
     file = _open(path)
     if file is None:
         return False
     with file:
-        footer = Footer.read(file)
-        return footer is None or not _intact(file, footer.crc)
+        fields = _footer_fields(file)
+        return fields is None or not _intact(file, fields[-1])
 
 
 def report_in(path: Path, identity: bytes, generation: int, change: int) -> SearchReport | None:
@@ -140,6 +137,18 @@ def _open(path: Path) -> BinaryIO | None:
         return path.open("rb")
     except (FileNotFoundError, PermissionError):  # what may not be read is made again, as any other
         return None
+
+
+def _footer_fields(file: BinaryIO) -> tuple[Any, ...] | None:
+    """Return what the footer of `file`, of any version, holds behind the magic; None when it is not intact."""
+    size = file.seek(0, 2)
+    if size < _FOOTER_BYTES:
+        return None
+    file.seek(size - _FOOTER_BYTES)
+    data = file.read(_FOOTER.size)
+    (own_crc,) = struct.unpack("<I", file.read(4))
+    magic, *fields = _FOOTER.unpack(data)
+    return tuple(fields) if (magic, own_crc) == (_MAGIC, zlib.crc32(data)) else None
 
 
 def _extras(file: BinaryIO, footer: Footer) -> Mapping[str, NDArray[Any]]:

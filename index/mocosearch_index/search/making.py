@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from mocosearch_index.catalog.catalog import Changes
 from mocosearch_index.records import Float32, SearchLevel, SearchSettings
 from mocosearch_index.search.levels import ExactLevel, Int64, ListLevel, Selection
-from mocosearch_index.search.projection import Projection, projects
+from mocosearch_index.search.projection import Projection, enough, projects
 from mocosearch_index.search.structure import Facts, SearchStructure, projected
 from mocosearch_index.search.tuning import NEIGHBORS, QUERIES, Truth, choose_cells, without_own
 from mocosearch_index.vectors import VectorFile
@@ -46,8 +46,9 @@ def fits(structure: SearchStructure, dim: int, settings: SearchSettings) -> bool
     # A collection that swings about a border keeps the level above it.
     if structure.level not in (level_for(count, searched, settings), level_for(_OUTGROWN * count, searched, settings)):
         return False
-    learned = structure.level != "exact" or projects(settings)
-    return not learned or count <= _OUTGROWN * facts.made_for
+    if projects(settings) and enough(count, settings) and not enough(facts.made_for, settings):
+        return False
+    return not structure.learned or count <= _OUTGROWN * facts.made_for
 
 
 def make_exact(vectors: VectorFile, photos: Changes, settings: SearchSettings) -> SearchStructure:
@@ -75,7 +76,7 @@ def make(vectors: VectorFile, photos: Changes, settings: SearchSettings) -> Sear
     few = sample[:_FAISS_TRAINS_WITH]
     lists = ListLevel.make(centroids, visited, few, compressed=level == "compressed")
     structure = SearchStructure(lists, projection, Facts(settings, made_for=count, visited=visited))
-    queries = raw[asked]
+    queries = raw[asked][:, None]
     del raw, sample
     for part, block in vectors.blocks(photos.rows):
         structure.add(photos.ids[part], photos.rows[part], block)
@@ -87,11 +88,11 @@ def _tune(
     structure: SearchStructure, lists: ListLevel, vectors: VectorFile, queries: Float32, own: Int64, truth: Truth
 ) -> None:
     """Measure the recall, and visit more cells until the level's target is reached."""
-    nobody = Selection(None, _NO_IDS)
+    nobody, nothing = Selection(None, _NO_IDS), np.empty((len(queries), 0, vectors.dim), np.float32)
     while True:
         for candidates in _CANDIDATES if lists.level == "compressed" else (1,):
             structure.facts = replace(structure.facts, candidates=candidates)
-            scores, ids = structure.search(queries, NEIGHBORS + 1, nobody, vectors.read)
+            scores, ids = structure.search(queries, nothing, NEIGHBORS + 1, nobody, vectors.read)
             recall = truth.recall(*without_own(ids, scores, own))
             structure.facts = replace(structure.facts, recall_at_10=recall, visited=lists.visited)
             if recall >= _TARGET[lists.level]:

@@ -1,4 +1,4 @@
-"""PCA of the stored vectors: they are searched with fewer numbers, or with all directions weighing the same.
+"""PCA of the stored vectors: they are searched with fewer numbers, or with what many photos share counting less.
 
 Fitted anew whenever it is wanted: no photo has to be embedded again.
 """
@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from mocosearch_index.records import Float32, SearchSettings
 
-_LEAST_VARIANCE = 1e-6  # added when whitening: directions in which nothing varies are not blown up without bound
+_FEWEST = 50  # photos: with fewer, searches by the vectors as they are do as well
+# Of the largest variance, added to all of them when whitening: docs/decisions.md measured it. With less of it,
+# directions that hardly tell photos apart come to count as much as those that do.
+_FLOOR = 0.2
+_NOTHING_VARIES = 1e-7  # the largest variance of unit vectors that differ only by what float16 rounds off
+_BLOCK = 4096  # vectors
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,15 +29,22 @@ class Projection:
 
     @classmethod
     def fit(cls, vectors: Float32, settings: SearchSettings) -> Self | None:
-        """Fit what `settings` ask for to `vectors` (n, dim); None: nothing is asked for, or n is too small to tell."""
+        """Fit what `settings` ask for to `vectors` (n, dim).
+
+        None: nothing is asked for, n is too small, or all vectors are the same.
+        """
         dim = vectors.shape[1]
-        wanted = min(settings.dim or dim, dim)
-        if not projects(settings) or len(vectors) < 2 * wanted:
+        if not projects(settings) or not enough(len(vectors), settings):
             return None
-        pca = faiss.PCAMatrix(dim, wanted, -0.5 if settings.whiten else 0)
-        pca.epsilon = _LEAST_VARIANCE
-        pca.train(vectors)
-        return cls(faiss.vector_to_array(pca.A).reshape(wanted, dim), faiss.vector_to_array(pca.b))
+        mean = vectors.mean(axis=0, dtype=np.float64)
+        variances, axes = np.linalg.eigh(_covariance(vectors, mean))  # ascending
+        largest = variances[-1]
+        if largest <= _NOTHING_VARIES:
+            return None
+        kept = slice(dim - min(settings.dim or dim, dim), None)
+        scales = 1 / np.sqrt(variances[kept].clip(0) + _FLOOR * largest) if settings.whiten else 1
+        matrix = np.ascontiguousarray((axes[:, kept] * scales).T, np.float32)
+        return cls(matrix, (-matrix.astype(np.float64) @ mean).astype(np.float32))
 
     @property
     def dim(self) -> int:
@@ -49,3 +61,17 @@ class Projection:
 def projects(settings: SearchSettings) -> bool:
     """Tell whether `settings` ask for a projection."""
     return settings.dim is not None or settings.whiten
+
+
+def enough(count: int, settings: SearchSettings) -> bool:
+    """Tell whether `count` photos are enough to fit one: the PCA of fewer than `settings.dim` has not so many axes."""
+    return count >= max(_FEWEST, settings.dim or 0)
+
+
+def _covariance(vectors: Float32, mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the covariance (dim, dim) of `vectors` (n, dim), without a centered copy of all of them."""
+    total = np.zeros((len(mean), len(mean)))
+    for start in range(0, len(vectors), _BLOCK):
+        centered = vectors[start : start + _BLOCK] - mean.astype(np.float32)
+        total += centered.T @ centered
+    return total / len(vectors)

@@ -17,6 +17,7 @@ from mocosearch_index.vectors import Float16
 
 ReadRows = Callable[[Int64], Float16]
 
+_NOTHING_LEFT = 1e-3  # length of a query; no two photos are as near as that
 _FEW = 1000  # so many compressed candidates of a filter are all ranked by their true cosines
 
 
@@ -54,6 +55,11 @@ class SearchStructure:
         return self._level.level
 
     @property
+    def learned(self) -> bool:
+        """Whether making it takes longer than to read it: it has learned something from the vectors."""
+        return self.level != "exact" or self.projection is not None
+
+    @property
     def count(self) -> int:
         """How many vectors are in it."""
         return int(self.index.ntotal)
@@ -65,7 +71,14 @@ class SearchStructure:
         own_row = self.rows.itemsize if self.level == "compressed" else 0
         size = level.bytes_a_vector + own_row
         return SearchReport(
-            self.level, self.count, self.index.d, size, self.facts.recall_at_10, cells, self.facts.visited
+            level=self.level,
+            count=self.count,
+            dim=self.index.d,
+            whitened=self.projection is not None and self.facts.settings.whiten,
+            bytes_a_vector=size,
+            recall_at_10=self.facts.recall_at_10,
+            cells=cells,
+            cells_visited=self.facts.visited,
         )
 
     def add(self, ids: Int64, rows: Int64, vectors: NDArray[np.floating]) -> None:
@@ -81,21 +94,27 @@ class SearchStructure:
         if len(ids):
             self.index.remove_ids(faiss.IDSelectorBatch(ids))
 
-    def search(self, queries: Float32, k: int, selection: Selection, read: ReadRows) -> Found:
+    def search(self, like: Float32, unlike: Float32, k: int, selection: Selection, read: ReadRows) -> Found:
         """Return scores and ids (q, up to k) of the nearest that pass, best first; an id of -1 stands for none.
 
-        `queries` (q, dim) are unit vectors. `read` gives the stored vectors of rows; DamagedIndex.
+        Each query is made of examples `like` (q, m, dim), one at least, and `unlike` (q, l, dim): unit vectors, or
+        zeros, which count for nothing. `read` gives the stored vectors of rows; DamagedIndex.
         """
         passing = selection.size(self.count)
         k = min(k, passing)
         if k == 0:  # FAISS refuses it
-            return np.empty((len(queries), 0), np.float32), np.empty((len(queries), 0), np.int64)
-        queries = self._projected(queries)
-        if self.level != "compressed":
-            return self._level.search(queries, k, selection)
-        candidates = min(passing, k * self.facts.candidates) if passing > _FEW else passing
-        _, ids = self._level.search(queries, candidates, selection)
-        return self._ranked(queries, ids, k, read)
+            return np.empty((len(like), 0), np.float32), np.empty((len(like), 0), np.int64)
+        queries = self._mean(like) - self._mean(unlike)
+        lengths = np.linalg.norm(queries, axis=1)
+        queries /= np.maximum(lengths, _NOTHING_LEFT)[:, None]
+        if self.level == "compressed":
+            candidates = min(passing, k * self.facts.candidates) if passing > _FEW else passing
+            _, ids = self._level.search(queries, candidates, selection)
+            scores, ids = self._ranked(queries, ids, k, read)
+        else:
+            scores, ids = self._level.search(queries, k, selection)
+        ids[lengths <= _NOTHING_LEFT] = -1
+        return scores, ids
 
     def _ranked(self, queries: Float32, ids: Int64, k: int, read: ReadRows) -> Found:
         """Return the k best of the candidates `ids` (q, m) by the cosines of their stored vectors."""
@@ -108,6 +127,19 @@ class SearchStructure:
             scores[query, ids[query] >= 0] = stored[own] @ vector
         best = np.argsort(-scores, axis=1, kind="stable")[:, :k]
         return np.take_along_axis(scores, best, 1), np.take_along_axis(ids, best, 1)
+
+    def _mean(self, examples: Float32) -> Float32:
+        """Return the mean (q, d) of each query's `examples` (q, m, dim), each of which counts the same.
+
+        That is taken after the projection, which moves the center of all photos to zero: what is left of one example
+        less another has no center to be moved.
+        """
+        count, each, dim = examples.shape
+        if each == 0:
+            return np.zeros((count, self.index.d), np.float32)
+        rows = self._projected(examples.reshape(-1, dim)).reshape(count, each, -1)
+        mean: Float32 = (rows * examples.any(axis=2, keepdims=True)).mean(axis=1)
+        return mean
 
     def _projected(self, vectors: NDArray[np.floating]) -> Float32:
         if self.projection is not None:

@@ -79,7 +79,7 @@ def _search(report: SearchReport, chosen: SearchSettings) -> str:
         rows.append(("Cells", f"{report.cells_visited or 0:,} of {report.cells:,} are visited"))
     recall = "all of them" if report.recall_at_10 is None else f"{report.recall_at_10:.1%}"
     rows.append(("Of the 10 nearest, finds", f"{recall} <small>recall@10 against exact search</small>"))
-    numbers = count(report.dim, "number") + (", whitened" if chosen.whiten else "")
+    numbers = count(report.dim, "number") + (", whitened" if report.whitened else "")
     rows.append(("Vectors", f"{report.count:,} of {numbers}"))
     memory = f"{size(report.count * report.bytes_a_vector)} <small>{report.bytes_a_vector:,.0f} bytes a photo</small>"
     rows.append(("Memory", memory))
