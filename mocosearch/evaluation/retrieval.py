@@ -105,6 +105,7 @@ def _index_facts(shown: Shown) -> Facts:
         "asked of the index": len(shown.places),
         "index level": report.level,
         "index numbers of a vector": report.dim,
+        "index whitened": "yes" if report.whitened else "no",
         "index bytes of a vector": round(report.bytes_a_vector, 1),
     }
     if report.cells is not None and report.cells_visited is not None:
@@ -116,11 +117,14 @@ def _index_notices(report: SearchReport, settings: SearchSettings, dim: int) -> 
     notices = []
     if settings.level not in (None, report.level):
         notices.append(f"{report.count:,} photos are searched by level {report.level}: too few for {settings.level}.")
-    if settings.whiten or report.dim < dim:
+    if report.whitened or report.dim < dim:
         notices.append(
             "The index searches projected vectors, which have other neighbors on purpose: index recall@10 tells how "
             "many stay, precision and mAP whether the new ones are better."
         )
-    if report.dim != min(settings.dim or dim, dim):
-        notices.append(f"{report.count:,} photos are too few for a projection to {settings.dim} numbers: none is made.")
+    elif settings.whiten or settings.dim not in (None, dim):
+        notices.append(
+            f"{report.count:,} photos are too few or too much alike to learn a projection from: the index searches the "
+            "vectors as they are."
+        )
     return notices

@@ -60,6 +60,13 @@ def test_a_projection_to_few_numbers_is_seen_to_lose() -> None:
     assert "projected vectors" in outcome.notices[0]
 
 
+def test_whitened_vectors_are_told_as_such() -> None:
+    vectors, labels = in_classes(300, 32)
+    outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(whiten=True))
+    assert outcome.facts["index whitened"] == "yes"
+    assert "projected vectors" in outcome.notices[0]
+
+
 def test_cells_are_asked_and_told() -> None:
     vectors, labels = in_classes(1200, 16)
     outcome = evaluate_retrieval(vectors, SameLabel(labels), index_settings=SearchSettings(level="ivf", whiten=False))
@@ -75,7 +82,8 @@ def test_what_too_few_photos_do_not_allow_is_said() -> None:
     notices = evaluate_retrieval(vectors, SameLabel(labels), index_settings=settings).notices
     assert notices == (
         "30 photos are searched by level exact: too few for compressed.",
-        "30 photos are too few for a projection to 16 numbers: none is made.",
+        "30 photos are too few or too much alike to learn a projection from: the index searches the vectors as they "
+        "are.",
     )
 
 
