@@ -73,7 +73,9 @@ class PhotoFacts(Photo):
 class Neighbor(Photo):
     """A photo that was found."""
 
-    score: float = Field(description="Cosine similarity, from -1 to 1: 1 for the same picture.")
+    score: float = Field(
+        description="Cosine similarity, from -1 to 1: 1 for the same picture; around 0 for unlike ones, if whitened."
+    )
 
 
 class Neighbors(BaseModel):

@@ -83,7 +83,7 @@ def _help() -> str:
         "<strong>Search by picture</strong>. Draw a rectangle on the picture at the side to search with that part. "
         "Add more pictures with + and say what it should not be with −.</p>"
         "<p>Scores are cosine similarities of what the encoder sees: 1 is the same picture. "
-        "They rank the photos of one search. Photos that have nothing in common are near 0; where the tab Library does "
-        "not call the vectors whitened, many encoders give them 0.8 and more.</p>"
+        "They rank the photos of one search. Photos that have nothing in common are around 0; where the tab Library "
+        "does not call the vectors whitened, many encoders give them 0.8 and more.</p>"
         f"<h3>Keys</h3><dl>{rows}</dl>{tool('cross', 'Close', 'data-close')}</dialog>"
     )
