@@ -51,14 +51,35 @@ class Axes:
 def principal_axes(vectors: NDArray[np.float32]) -> Axes:
     """Find the axes of vectors (n, dim)."""
     mean = vectors.mean(axis=0, dtype=np.float64)
-    covariance = _covariance(vectors, mean)
-    deviation = np.sqrt(covariance.diagonal())
-    varies = deviation > _ROUNDING * np.abs(mean)
-    scale = np.divide(1, deviation, out=np.zeros_like(deviation), where=varies)
-    variances, directions = torch.linalg.eigh(torch.from_numpy(covariance * scale[:, None] * scale))
-    used = variances > _NEGLIGIBLE * variances[-1].clamp(min=torch.finfo(torch.float64).tiny)
-    directions = torch.from_numpy(scale)[:, None] * directions[:, used]
+    if len(vectors) < len(mean):
+        # Products of photos have the eigenvalues of the covariance, and are the smaller matrix.
+        centered = vectors - mean
+        scale = _scale((centered**2).mean(axis=0), mean)
+        standardized = torch.from_numpy(centered * scale)
+        variances, shares = torch.linalg.eigh(standardized @ standardized.T / len(vectors))
+        used = _used(variances)
+        directions = standardized.T @ (shares[:, used] / (len(vectors) * variances[used]).sqrt())
+    else:
+        covariance = _covariance(vectors, mean)
+        scale = _scale(covariance.diagonal(), mean)
+        variances, directions = torch.linalg.eigh(torch.from_numpy(covariance * scale[:, None] * scale))
+        used = _used(variances)
+        directions = directions[:, used]
+    directions = torch.from_numpy(scale)[:, None] * directions
     return Axes(torch.from_numpy(mean).float(), directions.float(), variances[used].float())
+
+
+def _scale(variances: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return what standardizes coordinates (dim,): 0 for constants."""
+    deviation = np.sqrt(variances)
+    varies = deviation > _ROUNDING * np.abs(mean)
+    scale: NDArray[np.float64] = np.divide(1, deviation, out=np.zeros_like(deviation), where=varies)
+    return scale
+
+
+def _used(variances: Tensor) -> Tensor:
+    """Tell which of the ascending variances are more than rounding."""
+    return variances > _NEGLIGIBLE * variances[-1].clamp(min=torch.finfo(torch.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

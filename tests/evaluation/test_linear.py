@@ -111,6 +111,21 @@ def test_each_decay_reaches_the_optimum_that_scikit_learn_finds(decay: float) ->
     assert losses[1] == pytest.approx(log_loss(labels, solver.predict_proba(scaled)), abs=0.005)
 
 
+@pytest.mark.parametrize(("photos", "used"), [(12, 11), (39, 38), (40, 38), (200, 38)])
+def test_the_axes_are_the_principal_ones_of_standardized_features_however_few_photos_there_are(
+    photos: int, used: int
+) -> None:
+    vectors = np.random.default_rng(0).standard_normal((photos, 40)) * np.logspace(-3, 3, 40) + 1
+    vectors[:, 7] = 5
+    vectors[:, 8] = 1 - vectors[:, 9]
+    axes = principal_axes(vectors.astype(np.float32))
+    turned = axes.turn(vectors.astype(np.float32)).double().numpy()
+    scaled = StandardScaler().fit_transform(vectors)
+    assert turned.shape == (photos, used)
+    np.testing.assert_allclose(turned @ turned.T, scaled @ scaled.T, atol=1e-2)
+    np.testing.assert_allclose(turned.T @ turned / photos, np.diag(axes.variances), atol=1e-4)
+
+
 def test_classes_that_a_plane_separates_are_told_apart_and_noise_is_not() -> None:
     vectors, labels = blobs(600, 16, 3, 12)
     easy = evaluate_linear(vectors, labels)
