@@ -1,11 +1,15 @@
-"""The paper's linear protocol in front of a person: a bar for each phase, and Ctrl-C, on one device or several."""
+"""The paper's linear protocol in front of a person: how far it is, and Ctrl-C, on one device or several."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TYPE_CHECKING
 
+import click
+
 from mocosearch.cli.eval_encoders import Named
+from mocosearch.cli.lasting_stderr import lasting_stderr
 from mocosearch.cli.stop_signal import stop_on_signals
 
 if TYPE_CHECKING:
@@ -15,6 +19,8 @@ if TYPE_CHECKING:
     from mocosearch.evaluation.outcome import Outcome
 
 Tell = Callable[[str, int, int], None]  # (what is being done, done, total)
+
+_SECONDS_A_LINE = 60
 
 
 def by_the_paper(
@@ -34,21 +40,30 @@ def by_the_paper(
 
 @contextmanager
 def _sight() -> Iterator[tuple[Tell, Callable[[], bool]]]:
-    """Yield, on any rank, what is told of the progress and what asks to stop; a terminal sees the first rank's only."""
+    """Yield, on any rank, what is told of the progress and what asks to stop.
+
+    The first rank's is seen: a bar for each phase on a terminal, else a line a minute.
+    """
     from rich.console import Console
     from rich.progress import Progress
 
     from mocosearch.distributed import rank, world_size
 
-    first = rank() == 0
+    first, terminal = rank() == 0, sys.stderr.isatty()
     console = Console(stderr=True)
     with (
         stop_on_signals("Stopping", patient=world_size() > 1, quiet=not first) as stop,
-        Progress(console=console, transient=True, disable=not (first and sys.stderr.isatty())) as bars,
+        Progress(console=console, transient=True, disable=not (first and terminal)) as bars,
     ):
         tasks: dict[str, TaskID] = {}
+        last_line = monotonic()
 
         def tell(what: str, done: int, total: int) -> None:
+            nonlocal last_line
+            if first and not terminal and monotonic() - last_line >= _SECONDS_A_LINE:
+                with lasting_stderr():
+                    click.echo(f"{what}: {done:,} of {total:,}", err=True)
+                last_line = monotonic()
             if what not in tasks:
                 tasks[what] = bars.add_task(what)
             bars.update(tasks[what], completed=done, total=total)
