@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 # Help of every option that names an encoder; `mocosearch.encoders.FORMS`, which loads torch, has the same in full.
-FORMS = "a run folder, an encoder folder, a checkpoint file, torchvision:NAME, timm:NAME or a download"
+FORMS = "A run folder, an encoder folder, a checkpoint file, torchvision:NAME, timm:NAME or a download: "
+FORMS += "see docs/encoders.md."
 
 
 def load_aloud(spec: str | Path, device: "torch.device | None" = None) -> "Encoder":

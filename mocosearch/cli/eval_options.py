@@ -44,7 +44,7 @@ def protocol_options(function: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--encoder",
             metavar="E",
-            help=f"{FORMS[0].upper()}{FORMS[1:]}: see docs/encoders.md.  [default: the encoder that was trained last]",
+            help=f"{FORMS}  [default: the encoder that was trained last]",
         ),
         click.option(
             "--against",

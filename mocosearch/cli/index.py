@@ -33,8 +33,7 @@ _STAGES = {
 @click.option(
     "--encoder",
     metavar="E",
-    help=f"{FORMS.capitalize()}: see docs/encoders.md.  "
-    "[default: the one in the index, else the encoder that was trained last]",
+    help=f"{FORMS}  [default: the one in the index, else the encoder that was trained last]",
 )
 @click.option(
     "--index-dir",

@@ -70,6 +70,12 @@ def test_help_fits_a_terminal_of_80_columns_and_cuts_no_sentence() -> None:
             assert not line.endswith("...") or line.startswith("Usage:"), line
 
 
+@pytest.mark.parametrize("words", ["index", "eval knn"])
+def test_help_spells_the_forms_of_an_encoder_as_they_have_to_be_written(words: str) -> None:
+    context = click.Context(all_commands()[words], terminal_width=80)
+    assert "torchvision:NAME, timm:NAME" in context.command.get_help(context)
+
+
 @pytest.mark.parametrize("words", all_commands())
 def test_help_of_every_command_loads_nothing_heavy(words: str) -> None:
     out, loaded = run(AS_COMMAND, *words.split(), "--help")
