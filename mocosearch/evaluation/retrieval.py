@@ -118,9 +118,10 @@ def _index_notices(report: SearchReport, settings: SearchSettings, dim: int) -> 
     if settings.level not in (None, report.level):
         notices.append(f"{report.count:,} photos are searched by level {report.level}: too few for {settings.level}.")
     if report.whitened or report.dim < dim:
+        searched = "whitened vectors, as a library does without --no-whiten" if report.whitened else "projected vectors"
         notices.append(
-            "The index searches projected vectors, which have other neighbors on purpose: index recall@10 tells how "
-            "many stay, precision and mAP whether the new ones are better."
+            f"The index searches {searched}: other photos are nearest then, on purpose. index recall@10 tells how many "
+            "stay, precision and mAP whether the new ones are better."
         )
     elif settings.whiten or settings.dim not in (None, dim):
         notices.append(
