@@ -95,7 +95,7 @@ def new_run(
         left = (60 * minutes - spent) * (1 - SHARE * (2 if options.probe else 1))
         total_steps = max(1, min(total_steps, int(left / seconds)))
         if total_steps < FEWEST_STEPS:
-            notices.append(f"{total_steps} steps teach an encoder next to nothing: give it more --minutes")
+            notices.append(f"So few steps ({total_steps}) teach an encoder next to nothing: give it more --minutes")
     facts = RunFacts(
         id=on_first_rank(lambda: uuid4().hex),
         root=str(root),
