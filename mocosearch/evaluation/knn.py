@@ -12,7 +12,7 @@ from mocosearch.evaluation.examples import pick_examples
 from mocosearch.evaluation.inputs import Labels, checked_labels
 from mocosearch.evaluation.neighbors import Neighbors, nearest
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
-from mocosearch.evaluation.split import queries_and_gallery
+from mocosearch.evaluation.split import accuracy_of_guessing, queries_and_gallery
 
 SHOWN = 10  # photos in the first rows of a page of results: precision@10
 _COUNTS = (1, 2, 5, 10, 20, 50, 100, 200)  # of neighbors that vote, in the curve
@@ -74,15 +74,9 @@ def evaluate_knn(
 
 
 def chance_accuracy(labels: NDArray[np.integer], held_out: NDArray[np.bool_] | None = None) -> float:
-    """Return what always naming the largest class of the gallery scores: the best that is done without looking.
-
-    Where several are the largest, the mean of naming each of them.
-    """
-    classes = checked_labels(labels, len(labels))
+    """Return what always naming the largest class of the gallery scores: the best that is done without looking."""
     queries, gallery = queries_and_gallery(len(labels), held_out)
-    sizes = np.bincount(classes[gallery], minlength=len(labels))
-    largest = sizes == sizes.max()
-    return float(np.mean(largest[classes[queries]]) / np.count_nonzero(largest))
+    return accuracy_of_guessing(labels[gallery], labels[queries])
 
 
 def _vote(neighbors: Neighbors, classes: Labels, temperature: float) -> Labels:

@@ -18,7 +18,7 @@ from mocosearch.errors import Unscorable
 from mocosearch.evaluation.inputs import checked_labels, checked_vectors
 from mocosearch.evaluation.logistic import Setting, principal_axes, train
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
-from mocosearch.evaluation.split import stratified_split, train_and_test
+from mocosearch.evaluation.split import accuracy_of_guessing, stratified_split, told_of_unknown_classes, train_and_test
 
 RATES = (0.03, 0.1, 0.3)
 DECAYS = tuple(10.0 ** (-exponent / 3) for exponent in range(3, 18, 2))  # .1 down to 2e-6, each 4.6 times the next
@@ -56,16 +56,16 @@ def evaluate_linear(
     features = checked_vectors(vectors)
     classes = checked_labels(labels, len(features))
     learned, test = train_and_test(classes, held_out, seed=seed)
-    photos = np.bincount(classes[learned], minlength=int(classes.max()) + 1)  # of each class, to learn from
-    if np.count_nonzero(photos) < 2:
+    if len(np.unique(classes[learned])) < 2:
         raise Unscorable("A linear probe learns from at least 2 classes: sort the photos into class folders.")
+    count = int(classes.max()) + 1
     axes = principal_axes(features[learned])
     inputs, own = axes.turn(features[learned]), torch.from_numpy(classes[learned])
-    validated = _validate(inputs, own, len(photos), axes.variances, seed)
+    validated = _validate(inputs, own, count, axes.variances, seed)
     best = validated.best() if validated else SETTINGS[0]
-    classifier = train(inputs, own, len(photos), [best], axes.variances, seed=seed)
+    classifier = train(inputs, own, count, [best], axes.variances, seed=seed)
     right = classifier.score(axes.turn(features[test]), torch.from_numpy(classes[test]))[0][:, 0]
-    chance = float(np.mean(classes[test] == photos.argmax()))
+    chance = accuracy_of_guessing(classes[learned], classes[test])
     figure = Figure("linear accuracy", float(right.mean()), chance, of_photos=right.astype(np.float64))
     facts = {
         "learning rate": best.rate,
@@ -73,10 +73,10 @@ def evaluate_linear(
         "settings": len(SETTINGS),
         "train": len(learned),
         "test": len(test),
-        "classes": len(photos),
+        "classes": count,
     }
     curves = _curves(validated.accuracy) if validated else ()
-    notices = tuple(_notices(validated, int(np.count_nonzero(photos[classes[test]] == 0))))
+    notices = (*_notices(validated), *told_of_unknown_classes(classes[learned], classes[test]))
     return Outcome("linear --fast", (figure,), facts, curves, notices=notices)
 
 
@@ -105,13 +105,11 @@ def _curves(accuracy: NDArray[np.float64]) -> tuple[Curve, ...]:
     )
 
 
-def _notices(validated: _Validation | None, unknown: int) -> Iterator[str]:
+def _notices(validated: _Validation | None) -> Iterator[str]:
     if validated is None:
         yield "No class has two photos to learn from: the strongest weight decay was taken, not the best."
-    else:
-        accuracy = validated.accuracy
-        for name, by in (("weight decays", accuracy.max(1)), ("learning rates", accuracy.max(0))):
-            if by.max() > by[1:-1].max() + validated.error:
-                yield f"The best of the {name} lies at the border of those tried: a wider range may score higher."
-    if unknown:
-        yield f"{unknown:,} of the scored photos are of a class without photos to learn from, which counts as wrong."
+        return
+    accuracy = validated.accuracy
+    for name, by in (("weight decays", accuracy.max(1)), ("learning rates", accuracy.max(0))):
+        if by.max() > by[1:-1].max() + validated.error:
+            yield f"The best of the {name} lies at the border of those tried: a wider range may score higher."

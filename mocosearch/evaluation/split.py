@@ -1,6 +1,6 @@
 """Which photos are learned from or searched, and which are scored: pure functions of labels, parts and seed."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,3 +80,19 @@ def queries_and_gallery(count: int, held_out: NDArray[np.bool_] | None) -> tuple
             f"Of {count:,} photos {len(queries):,} are of the test part and {len(gallery):,} to learn from: give both."
         )
     return queries, gallery
+
+
+def accuracy_of_guessing(known: NDArray[np.integer], scored: NDArray[np.integer]) -> float:
+    """Return the share of labels `scored` (m,) that is right when the most frequent of `known` (n,) is always named.
+
+    Where several are the most frequent, the mean of naming each of them.
+    """
+    names, counts = np.unique(known, return_counts=True)
+    largest = names[counts == counts.max()]
+    return float(np.isin(scored, largest).mean() / len(largest))
+
+
+def told_of_unknown_classes(known: NDArray[np.integer], scored: NDArray[np.integer]) -> Iterator[str]:
+    """Yield a line when some labels of `scored` (m,) are not among `known` (n,), so that no classifier names them."""
+    if unknown := np.count_nonzero(~np.isin(scored, known)):
+        yield f"{unknown:,} of the scored photos are of a class without photos to learn from, which counts as wrong."

@@ -13,7 +13,7 @@ from mocosearch.encoders import Encoder
 from mocosearch.errors import Interrupted
 from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
-from mocosearch.evaluation.split import train_and_test
+from mocosearch.evaluation.split import accuracy_of_guessing, told_of_unknown_classes, train_and_test
 from mocosearch.linear_evaluation.classifier import LinearClassifier
 from mocosearch.linear_evaluation.examination import Examination
 from mocosearch.linear_evaluation.learning import BATCH, EPOCHS, LEARNING_RATE, STOPPED, learn
@@ -87,9 +87,8 @@ def _outcome(
     accuracies: Sequence[tuple[float, float]],
     facts: Facts,
 ) -> Outcome:
-    correct = examination.correct(classifier)
-    guess = int(np.bincount(lessons.labels).argmax())
-    chance = float(np.mean(examination.labels.cpu().numpy() == guess))
+    correct, scored = examination.correct(classifier), examination.labels.cpu().numpy()
+    chance = accuracy_of_guessing(lessons.labels, scored)
     skipped = [*(photo.reason for photo in lessons.skipped), *(photo.reason for photo in examination.skipped)]
     facts = {"train": len(lessons.labels), "test": len(correct), "skipped": len(skipped), **facts}
     of_crops, of_test = np.array(accuracies).T
@@ -102,7 +101,7 @@ def _outcome(
             Curve("Accuracy on the photos that are scored", "epoch", "accuracy", epoch, of_test),
             Curve("Accuracy on the crops that are learned from", "epoch", "accuracy", epoch, of_crops),
         ),
-        notices=tuple(_notices(facts, skipped)),
+        notices=(*_notices(facts, skipped), *told_of_unknown_classes(lessons.labels, scored)),
     )
 
 

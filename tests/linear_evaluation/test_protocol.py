@@ -233,6 +233,18 @@ def test_photos_that_cannot_be_read_are_left_out_and_counted(tmp_path: Path) -> 
     assert outcome.figures[0].value == evaluated(rest).figures[0].value
 
 
+def test_photos_of_a_class_that_is_nowhere_to_learn_from_count_as_wrong_and_are_told_of(photos: LabelledPhotos) -> None:
+    assert photos.held_out is not None
+    outcome = evaluated(replace(photos, held_out=photos.held_out | (photos.labels == 1)))
+    of_photos = outcome.figures[0].of_photos
+    assert of_photos is not None
+    assert of_photos[3:13].tolist() == [0] * 10
+    assert outcome.figures[0].chance == pytest.approx(3 / 16)  # of two equal classes either one may be named
+    assert outcome.notices[-1] == (
+        "10 of the scored photos are of a class without photos to learn from, which counts as wrong."
+    )
+
+
 def test_fewer_photos_than_a_batch_are_one_batch(photos: LabelledPhotos) -> None:
     outcome = evaluate(photos, encoder_of(), epochs=2, workers=0)
     assert outcome.facts.items() >= {"batch": 21, "steps": 2}.items()
