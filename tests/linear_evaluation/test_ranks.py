@@ -9,7 +9,7 @@ import torch
 
 from mocosearch.distributed.launch import launch
 from mocosearch.encoders import Encoder
-from mocosearch.linear_evaluation import evaluate_on_devices
+from mocosearch.linear_evaluation import evaluate, evaluate_on_devices
 from mocosearch.nets import build_backbone
 from tests.linear_evaluation import ranks_work
 from tests.linear_evaluation.small import CARD, CPU, PREPROCESSING, write_classes
@@ -35,19 +35,17 @@ def test_an_encoder_is_scored_on_two_devices_as_on_one(tmp_path: Path) -> None:
     photos = write_classes(tmp_path / "photos", train=5, test=3)
     torch.manual_seed(0)
     encoder = Encoder(build_backbone("resnet18", small_stem=True), CARD, PREPROCESSING, CPU)
-    outcomes = [
-        evaluate_on_devices(
-            photos, encoder, devices, epochs=2, sight=partial(ranks_work.writing_to, tmp_path / f"{devices}.txt")
-        )
-        for devices in (1, 2)
-    ]
-    alone, together = outcomes
+    told = tmp_path / "told.txt"
+    together = evaluate_on_devices(photos, encoder, 2, epochs=2, sight=partial(ranks_work.writing_to, told))
+    alone = evaluate(photos, encoder, epochs=2, workers=0)
     assert (alone.facts["devices"], together.facts["devices"]) == (1, 2)
     for curves in zip(alone.curves, together.curves, strict=True):
         assert curves[0].y == pytest.approx(curves[1].y)
-    for outcome in outcomes:
-        assert outcome.figures[0].of_photos is not None
-        assert outcome.figures[0].of_photos.shape == (9,)
-    told = [(tmp_path / f"{devices}.txt").read_text().splitlines() for devices in (1, 2)]
-    assert told[0][-1] == "Training 2 2"
-    assert sorted({*told[1]}) == sorted({*told[0]})
+    assert together.figures[0].of_photos is not None
+    assert together.figures[0].of_photos.shape == (9,)
+    assert sorted({*told.read_text().splitlines()}) == [
+        "Embedding 9 9",
+        "Reading photos 15 15",
+        "Training 1 2",
+        "Training 2 2",
+    ]
