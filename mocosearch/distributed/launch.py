@@ -31,12 +31,17 @@ _NOWHERE = logging.NullHandler()
 
 
 def device_count(asked: int | None) -> int:
-    """Return how many ranks to start: all visible GPUs, or one process on a CPU, unless `asked` says otherwise."""
+    """Return how many ranks to start: all visible GPUs, or one process on a CPU, unless `asked` says otherwise.
+
+    Raises BadDevices for more than there are GPUs, or else cores: each process needs half a gigabyte.
+    """
     gpus = torch.cuda.device_count()
     if asked is None:
         return max(1, gpus)
-    if gpus and asked > gpus:
-        raise BadDevices(f"There are {gpus} GPUs, not {asked}: ask for fewer --devices.")
+    most = gpus or max(2, os.cpu_count() or 1)  # two can be tried out anywhere
+    if asked > most:
+        there = f"There are {gpus} GPUs" if gpus else f"CPUs are used by at most {most} processes here"
+        raise BadDevices(f"{there}, not {asked}: ask for fewer --devices.")
     return asked
 
 

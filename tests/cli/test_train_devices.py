@@ -93,8 +93,9 @@ def test_what_cannot_be_trained_on_is_said_once(mocosearch: Mocosearch, tmp_path
     _, err = mocosearch("train", "empty", "--devices", "2", code=1)
     assert err.strip().count("\n") == 0
     assert "holds no photos" in err
-    _, err = mocosearch("train", "photos", *SMALL, "--devices", "5", code=1)
-    assert "A batch of 8 cannot be spread over 5 devices" in last_line(err)
+    tiny = ("--set", "batch=3")
+    _, err = mocosearch("train", "photos", *SMALL, *tiny, "--devices", "2", code=1)
+    assert "A batch of 3 cannot be spread over 2 devices" in last_line(err)
 
 
 def test_under_torchrun_the_command_joins_the_ranks_that_are_there(mocosearch: Mocosearch, tmp_path: Path) -> None:
