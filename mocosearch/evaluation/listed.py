@@ -23,7 +23,7 @@ from mocosearch_index.paths import printable, shown
 PATH_NAMES = ("path", "file", "filename", "image", "name")
 CLASS_NAMES = ("label", "class", "category", "target")
 PART_NAME = "split"
-_LONGEST_SHOWN = 100  # characters of the header in a message
+_LONGEST_SHOWN = 200  # characters of a cell, or of the header, in a message
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -110,6 +110,9 @@ class _Table:
             ) from None
         if len(rows) < 2:
             raise BadLabels(f"{shown(csv_file)} holds no rows: a line with the names of the columns comes first.")
+        for line, row in rows:
+            if any("\0" in cell for cell in row):
+                raise self.error(line, "holds a zero byte, as UTF-16 does", "save the file as CSV in UTF-8")
         self.header, self.rows = rows[0][1], rows[1:]
         self.names = [cell.strip().casefold() for cell in self.header]
         for line, row in self.rows:
@@ -120,9 +123,11 @@ class _Table:
     def column(self, names: Sequence[str]) -> int:
         """Return the column that has one of `names`, of several the one that comes first in `names`; or BadLabels."""
         for name in names:
+            if self.names.count(name) > 1:
+                raise self.error(1, f"names the column {name} twice", "rename all but one of them")
             if name in self.names:
                 return self.names.index(name)
-        found = printable(os.fsencode(", ".join(self.names)[:_LONGEST_SHOWN]))
+        found = _short(", ".join(self.names))
         problem = f"names no column {', '.join(names[:-1])} or {names[-1]}, but {found}"
         raise self.error(1, problem, "let it name the columns, with commas between them")
 
@@ -132,7 +137,7 @@ class _Table:
 
     def photo(self, line: int, given: str) -> bytes:
         """Return the path below the folder that a cell names; BadLabels when there is no such file in it."""
-        shown_path = printable(os.fsencode(given))
+        shown_path = _short(given)
         path = os.path.relpath(os.path.join(self._top, os.fsencode(given)), self._top)  # noqa: PTH118 - bytes paths
         if path.startswith(b"../"):
             problem = f"names '{shown_path}', which is not in {shown(self._root)}"
@@ -145,3 +150,9 @@ class _Table:
     def error(self, line: int, problem: str, remedy: str) -> BadLabels:
         """Make the error that names a line."""
         return BadLabels(f"Line {line} of {shown(self._file)} {problem}: {remedy}.")
+
+
+def _short(given: str) -> str:
+    """Return what a file says, safe to show, at most the beginning of it."""
+    text = printable(os.fsencode(given))
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."

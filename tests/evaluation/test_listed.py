@@ -98,7 +98,9 @@ BAD_CLASSES = [
     ('path,class\na/1.jpg,"x\n', "Line 2 of .* is no CSV"),
     ("path,class\n", "holds no rows"),
     ("", "holds no rows"),
-    ("path,class\na\0b.jpg,x\n", r"Line 2 of .* names 'a\\x00b.jpg', which is no file"),
+    ("path,class\na\0b.jpg,x\n", "Line 2 of .* holds a zero byte, as UTF-16 does: save the file as CSV in UTF-8"),
+    ("path,class,Class\na/1.jpg,x,y\n", "Line 1 of .* names the column class twice"),
+    (f"path,class\n{'a' * 300}.jpg,x\n", "names 'a{200}[.]{3}', which is no file"),
     ("path,class\na\x1b[2J.jpg,x\n", r"names 'a\\x1b\[2J.jpg'"),
 ]
 
