@@ -216,8 +216,9 @@ def _distances_curve(distances: NDArray[np.float64]) -> Curve:
 def _notices(health: Health, photos: int, dim: int, augmented: int) -> Iterator[str]:
     if health.collapsed:
         yield (
-            "The encoder has collapsed: all photos get nearly the same vector, so alignment and neighbor stability "
-            "mean nothing. Train again with a lower learning rate."
+            "All photos get nearly the same vector, so alignment and neighbor stability mean nothing: the encoder has "
+            "collapsed, or the photos are much alike. Ask with other photos; if it stays, train again with a lower "
+            "learning rate."
         )
     if photos <= dim:
         yield f"The effective rank cannot exceed the number of photos, {photos:,}: compare it on the same photos only."
