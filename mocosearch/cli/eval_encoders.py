@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from mocosearch.cli.eval_options import UNTRAINED, Choices
+from mocosearch.cli.lasting_stderr import say
 
 if TYPE_CHECKING:
     from mocosearch.encoders import Encoder
@@ -38,17 +37,19 @@ def opened_encoders(choices: Choices) -> list[Named]:
         from mocosearch.evaluation.report import check_report_path
 
         check_report_path(choices.report)
-    first = choices.encoder or encoder_trained_last()  # before torch is loaded: what cannot work ends at once
+    first = choices.encoder  # before torch is loaded: what cannot work ends at once
+    if first is None:
+        first = str(encoder_trained_last())
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.encoders import untrained_like
 
     loaded = [load_aloud(first)]
     for spec in choices.against:
         loaded.append(untrained_like(loaded[0]) if spec == UNTRAINED else load_aloud(spec))
-    names = names_of([str(first), *choices.against])
+    names = names_of([first, *choices.against])
     for name, encoder in zip(names, loaded, strict=True):
         told = f"{name}: " if len(loaded) > 1 else ""
-        click.echo(f"Encoder  {told}{encoder.card.description}  [{encoder.fingerprint}]", err=True)
+        say(f"Encoder  {told}{encoder.card.description}  [{encoder.fingerprint}]")
     return [Named(name, encoder) for name, encoder in zip(names, loaded, strict=True)]
 
 
@@ -66,7 +67,7 @@ def embed_all(paths: Sequence[Path], encoders: Sequence[Named]) -> "SideBySide":
     if common.skipped:
         reasons = Counter(error.reason for _, error in common.skipped).most_common()
         listed = ", ".join(f"{count:,} {reason}" for reason, count in reasons)
-        click.echo(f"Skipped  {len(common.skipped):,}: {listed}", err=True)
+        say(f"Skipped  {len(common.skipped):,}: {listed}")
     return common
 
 

@@ -10,6 +10,7 @@ import click
 from mocosearch.cli.eval_encoders import Named
 from mocosearch.cli.eval_options import Choices
 from mocosearch.cli.eval_photos import Photos
+from mocosearch.cli.lasting_stderr import say
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from mocosearch.evaluation.outcome import Outcome
     from mocosearch.evaluation.report import Evaluation
     from mocosearch.images.decode import Undecodable
+
+_COLUMNS = 80  # in fewer the names would go first: better that a narrow terminal wraps
 
 
 def tell(
@@ -26,11 +29,7 @@ def tell(
     photos: Photos,
     skipped: "Sequence[tuple[Path, Undecodable]]",
 ) -> None:
-    """Print the figures, then write the report, so that a full disk costs the report only."""
-    import json
-
-    from rich.console import Console
-
+    """Print the figures and write the report; what goes wrong with one does not cost the other."""
     from mocosearch.evaluation.report import Contestant, Evaluation, write_report
     from mocosearch_index.paths import shown
 
@@ -51,15 +50,27 @@ def tell(
         datetime.now().astimezone().isoformat(timespec="seconds"),
     )
     for notice in _notices(evaluation):
-        click.echo(f"Note     {notice}", err=True)
-    if choices.as_json:
+        say(f"Note     {notice}")
+    try:
+        _print(evaluation, as_json=choices.as_json)
+    finally:  # also when nobody reads the figures any more
+        if choices.report is not None:
+            write_report(evaluation, choices.report)
+            say(f"Report   {shown(choices.report)}")
+
+
+def _print(evaluation: "Evaluation", *, as_json: bool) -> None:
+    """Print the figures on stdout."""
+    import json
+
+    from rich.console import Console
+
+    if as_json:
         click.echo(json.dumps(evaluation.as_dictionary(), indent=2, allow_nan=False))
-    else:
-        console = Console(markup=False, emoji=False, highlight=False)  # names of encoders are no markup
-        console.print(_compared(evaluation) if len(encoders) > 1 else _alone(evaluation))
-    if choices.report is not None:
-        write_report(evaluation, choices.report)
-        click.echo(f"Report   {shown(choices.report)}", err=True)
+        return
+    console = Console(markup=False, emoji=False, highlight=False)  # names of encoders are no markup
+    console.width = max(console.width, _COLUMNS)
+    console.print(_compared(evaluation) if len(evaluation.contestants) > 1 else _alone(evaluation))
 
 
 def _labels(photos: Photos) -> tuple[list[str] | None, int]:
@@ -113,7 +124,7 @@ def _compared(evaluation: "Evaluation") -> "Table":
 
 
 def _table(*headings: str) -> "Table":
-    """Begin a table that leaves names of figures and encoders the most room that 80 columns have."""
+    """Begin a table that leaves names of figures and encoders the most room that `_COLUMNS` have."""
     from rich import box
     from rich.table import Table
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Self, TypeVar
 
-import click
+from mocosearch.cli.lasting_stderr import say
 
 if TYPE_CHECKING:
     import numpy as np
@@ -60,7 +60,8 @@ def labelled(folder: Path, csv_file: Path | None) -> "LabelledPhotos":
 
     photos = find_labelled(folder) if csv_file is None else read_labels(folder, csv_file)
     if photos.stray:
-        click.echo(f"Stray    {photos.stray:,} lie in no class folder and are left out", err=True)
+        parts = "" if photos.held_out is None else " of train, val or test"
+        say(f"Stray    {photos.stray:,} lie in no class folder{parts} and are left out")
     return photos
 
 
@@ -84,5 +85,5 @@ def selected(photos: SomePhotos, common: "SideBySide") -> SomePhotos:
         of = f" of {len(np.unique(left.labels)):,} classes"
         if left.held_out is not None:
             of += f", {np.count_nonzero(left.held_out):,} in the test part"
-    click.echo(f"Photos   {len(left.paths):,}{of}", err=True)
+    say(f"Photos   {len(left.paths):,}{of}")
     return left

@@ -4,6 +4,8 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
+
 
 @contextmanager
 def lasting_stderr() -> Iterator[None]:
@@ -12,6 +14,12 @@ def lasting_stderr() -> Iterator[None]:
         yield
     except OSError:
         silence(2)
+
+
+def say(line: str) -> None:
+    """Print a line on stderr, if anybody is there to read it."""
+    with lasting_stderr():
+        click.echo(line, err=True)
 
 
 def silence(descriptor: int) -> None:

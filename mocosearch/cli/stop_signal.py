@@ -5,9 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-import click
-
-from mocosearch.cli.lasting_stderr import lasting_stderr
+from mocosearch.cli.lasting_stderr import say
 
 
 @contextmanager
@@ -24,8 +22,7 @@ def stop_on_signals(message: str, *, patient: bool = False, quiet: bool = False)
             raise KeyboardInterrupt
         first, asked = not asked, True
         if first and not quiet:
-            with lasting_stderr():
-                click.echo(f"\n{message}{'' if patient else ' (once more to stop at once)'}", err=True)
+            say(f"\n{message}{'' if patient else ' (once more to stop at once)'}")
 
     before = {number: signal.signal(number, ask) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:

@@ -1,6 +1,8 @@
 """`mocosearch eval` as a person calls it: real photos, real encoders, every protocol."""
 
 import csv
+import errno
+import io
 import json
 import os
 import shutil
@@ -17,6 +19,7 @@ from PIL import Image
 from mocosearch import user_folders
 from mocosearch.cli import main
 from mocosearch.cli.eval_encoders import names_of
+from mocosearch.cli.main import cli
 from mocosearch.encoders import EncoderCard, Preprocessing, save_encoder
 from mocosearch.nets import build_backbone
 from tests.cli.commands import last_line
@@ -155,6 +158,33 @@ def test_a_report_with_no_place_is_refused_before_anything_is_embedded(
     assert thesis.read_text() == "mine"
 
 
+class Full(io.StringIO):
+    """A stream into a full disk."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_figures_that_cannot_be_printed_do_not_cost_the_report(
+    colors: Path, encoder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "report.html"
+    monkeypatch.setattr(sys, "stdout", Full())
+    with pytest.raises(OSError, match="No space"):
+        cli.main(["eval", "knn", *map(str, (colors, "--encoder", encoder, "--report", page))], standalone_mode=False)
+    assert "kNN accuracy" in page.read_text(encoding="utf-8")
+
+
+def test_neither_a_full_log_nor_a_narrow_terminal_costs_figures(
+    colors: Path, encoder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stderr", Full())
+    monkeypatch.setenv("COLUMNS", "30")
+    status, out, _ = evaluate("knn", colors, "--encoder", encoder, capsys=capsys)
+    assert status == 0
+    assert "kNN accuracy 1.000 0.862 to 1.000 0.500" in out
+
+
 def test_retrieval_says_what_is_found_exactly_and_through_an_index(
     colors: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -241,6 +271,7 @@ def test_eval_takes_the_encoder_trained_last_or_says_how_to_get_one(
     assert "--encoder, such as moco-v2-800ep" in err
     user_folders.set_current_encoder(encoder)
     assert evaluate("knn", colors, capsys=capsys)[0] == 0
+    assert evaluate("knn", colors, "--encoder", "", capsys=capsys)[0] == 1  # a variable that is not set
     user_folders.set_current_encoder(encoder / "gone")
     status, _, err = evaluate("knn", colors, capsys=capsys)
     assert status == 1
