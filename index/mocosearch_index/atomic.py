@@ -13,7 +13,7 @@ from mocosearch_index.paths import shown
 PARTIAL = ".partial"  # the suffix of a file that is still being written
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _FORBIDDEN = {errno.EROFS, errno.EACCES, errno.EPERM}
-_MISNAMED = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR}
+_MISNAMED = {errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.EFBIG}
 _BROKEN = {errno.EIO, errno.ESTALE, errno.ENOTCONN}
 _ROOM = 1 << 20
 _NO_FOLDER_SYNC = {errno.EINVAL, errno.ENOTSUP, errno.EBADF}  # some network file systems cannot sync a folder
@@ -96,7 +96,9 @@ def disk_errors_named(folder: Path) -> Iterator[None]:
         if error.errno in _FORBIDDEN:
             raise not_writable(folder) from error
         if error.errno in _MISNAMED:
-            raise NotWritable(f"Cannot write to {shown(folder)} ({error.strerror}): choose another name.") from error
+            raise NotWritable(
+                f"Cannot write to {shown(folder)} ({error.strerror}): choose another name or folder."
+            ) from error
         if error.errno in _BROKEN:
             raise storage_failed(folder, str(error.strerror)) from error
         raise

@@ -21,6 +21,7 @@ from mocosearch.evaluation.outcome import Curve, Examples, Figure, Outcome
 from mocosearch.evaluation.report import Contestant, Evaluation, check_report_path, write_report
 from mocosearch.evaluation.report.page import ABOUT, render
 from mocosearch.images.decode import Undecodable
+from mocosearch_index.errors import NotWritable
 from tests.app.browsing import OPTIONS, browser, serious_faults
 
 if TYPE_CHECKING:
@@ -231,6 +232,8 @@ def test_a_report_replaces_an_older_one_and_nothing_else(evaluation: Evaluation,
     with pytest.raises(CannotReport, match="There is no folder"):
         check_report_path(tmp_path / "nowhere" / "report.html")
     assert not list(tmp_path.glob(".*"))
+    with pytest.raises(NotWritable, match="choose another folder"):
+        write_report(evaluation, Path("/proc/report.html"))
 
 
 def test_json_holds_all_figures_and_verdicts_and_never_nan(evaluation: Evaluation) -> None:

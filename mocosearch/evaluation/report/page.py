@@ -31,7 +31,7 @@ ABOUT = {
     "knn": (
         "Vote of the nearest neighbors",
         "Every scored photo is named by the photos nearest to it, whose votes weigh more the nearer they are. "
-        "Nothing is trained: the figures are about the vectors as a search uses them.",
+        "Nothing is trained: the figures are about the vectors as the encoder gives them.",
     ),
     "retrieval": (
         "Retrieval",
@@ -102,7 +102,11 @@ def check_report_path(path: Path) -> None:
 def write_report(evaluation: Evaluation, path: Path) -> None:
     """Write the report of `evaluation`, pictures and all; an older report at `path` is replaced."""
     check_report_path(path)
-    atomic_write(path, render(evaluation).encode())
+    html = render(evaluation).encode()
+    try:
+        atomic_write(path, html)
+    except FileNotFoundError as error:  # as in /proc, or the folder went meanwhile
+        raise not_writable(path.parent) from error
 
 
 def render(evaluation: Evaluation) -> str:
