@@ -110,10 +110,9 @@ class _Table:
             ) from None
         if len(rows) < 2:
             raise BadLabels(f"{shown(csv_file)} holds no rows: a line with the names of the columns comes first.")
-        for line, row in rows:
-            if any("\0" in cell for cell in row):
-                raise self.error(line, "holds a zero byte, as UTF-16 does", "save the file as CSV in UTF-8")
         self.header, self.rows = rows[0][1], rows[1:]
+        if any("\0" in cell for cell in self.header):
+            raise self.error(1, "is not UTF-8 but UTF-16, as it seems", "save the file as CSV in UTF-8")
         self.names = [cell.strip().casefold() for cell in self.header]
         for line, row in self.rows:
             if len(row) != len(self.header):
