@@ -40,7 +40,8 @@ def command() -> None:
 def knn(choices: Choices, labels: Path | None, k: int, temperature: float) -> None:
     """Name each photo of DIR by a vote of its nearest neighbors.
 
-    Precision@10 is the share of the ten nearest that are of the photo's own class: what a search shows.
+    Precision@10 is the share of the ten nearest that are of the photo's own class. Near is meant by the vectors as the
+    encoder gives them; what a library makes of them, `eval retrieval` tells.
     """
     photos = labelled(choices.folder, labels)
     encoders = opened_encoders(choices)
@@ -68,8 +69,9 @@ def knn(choices: Choices, labels: Path | None, k: int, temperature: float) -> No
 def retrieval(choices: Choices, labels: Path | None, pairs: Path | None, **flags: Any) -> None:
     """Search with each photo of DIR, and score what it finds.
 
-    Photos belong together when they are of one class, or a pair. All are ranked exactly, and asked of a temporary
-    index too, so that what an index loses by float16, --dim, cells and compression is a number.
+    Photos belong together when they are of one class, or a pair. All are ranked exactly by the encoder's vectors, and
+    asked of a temporary index too, whitened as a new library is: the rows `index ...` tell what people see, and what
+    whitening, --dim, cells and compression gain or lose.
     """
     if labels and pairs:
         raise click.UsageError("--labels and --pairs exclude each other: name one.")
