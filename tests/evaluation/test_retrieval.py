@@ -10,6 +10,7 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 from torchmetrics import retrieval as torchmetrics
 
 from mocosearch.errors import Unscorable
+from mocosearch.evaluation import first_k
 from mocosearch.evaluation.inputs import unit_vectors
 from mocosearch.evaluation.outcome import Outcome
 from mocosearch.evaluation.ranking import rank
@@ -130,6 +131,12 @@ def test_figures_of_four_photos_computed_by_hand() -> None:
     assert outcome.facts["scored"] == 3
     assert outcome.facts["without relevant photos"] == 1
     assert outcome.notices == ("1 of 4 photos are not scored: no other photo is relevant to them.",)
+
+
+def test_average_precision_of_the_first_k_is_1_when_nothing_else_is_among_them() -> None:
+    hits = np.array([[1, 1, 1, 0], [1, 0, 1, 1], [0, 1, 0, 0]], dtype=np.bool_)
+    scores = first_k.average_precision(hits, np.array([50, 50, 1]), 3)
+    np.testing.assert_allclose(scores, [1, (1 + 2 / 3) / 3, 1 / 2])
 
 
 def test_k_beyond_what_can_be_shown_has_no_figure() -> None:
