@@ -11,7 +11,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation.linear import DECAYS, RATES, SETTINGS, evaluate_linear
+from mocosearch.evaluation.linear import DECAYS, RATES, SETTINGS, _Validation, evaluate_linear
 from mocosearch.evaluation.logistic import Setting, principal_axes, train
 from mocosearch.evaluation.split import stratified_split
 
@@ -189,6 +189,14 @@ def test_what_was_chosen_is_as_good_as_the_best_of_the_curves_but_for_luck() -> 
     assert by_decay.y[by_decay.x == outcome.facts["weight decay"]] >= by_decay.y.max() - luck
     assert by_rate.y[by_rate.x == outcome.facts["learning rate"]] >= by_rate.y.max() - luck
     assert outcome.facts["settings"] == len(SETTINGS) == 24
+
+
+def test_of_the_most_accurate_settings_but_for_luck_the_one_of_least_loss_is_taken() -> None:
+    accuracy, loss = np.full((len(DECAYS), len(RATES)), 0.5), np.ones((len(DECAYS), len(RATES)))
+    accuracy[2, 1], accuracy[5, 0] = 0.8, 0.79
+    loss[0, 0], loss[2, 1], loss[5, 0] = 0.1, 0.6, 0.5
+    assert _Validation(accuracy, loss, error=0.05).best() == Setting(RATES[0], DECAYS[5])
+    assert _Validation(accuracy, loss, error=0.03).best() == Setting(RATES[1], DECAYS[2])
 
 
 def test_a_choice_at_the_border_of_the_grid_is_told_of() -> None:
