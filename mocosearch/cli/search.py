@@ -84,7 +84,12 @@ def _moment(text: str) -> tuple[str, str]:
     "--since", metavar="DATE", type=_since, help="Only photos taken then or later: 2024, 2024-05, 2024-05-31."
 )
 @click.option("--until", metavar="DATE", type=_until, help="Only photos taken by the end of that year, month or day.")
-@click.option("--min-score", metavar="S", type=NumberRange(-1, 1), help="Only photos with at least this score.")
+@click.option(
+    "--min-score",
+    metavar="S",
+    type=NumberRange(-1, 1),
+    help="Only photos with at least this score: 1 is the same picture; unlike ones are around 0, from 50 photos on.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 @click.option("-0", "nul", is_flag=True, help="Print paths that end in a NUL byte, for xargs -0.")
 def command(

@@ -77,7 +77,7 @@ def _newer_encoder(status: "LibraryStatus") -> list[str]:
 
 
 def _search(report: "SearchReport") -> str:
-    numbers = f"{report.dim} numbers, whitened" if report.whitened else f"{report.dim} numbers"
+    numbers = f"{report.dim} numbers, {'whitened' if report.whitened else 'not whitened'}"  # which scores depend on
     words = [report.level, f"{report.count:,} vectors of {numbers}, {report.bytes_a_vector:,.0f} bytes each"]
     if report.cells is not None and report.cells_visited is not None:
         words.append(f"{report.cells_visited:,} of {report.cells:,} cells visited")

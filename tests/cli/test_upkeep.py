@@ -110,7 +110,7 @@ def test_status_says_so_when_the_folder_is_not_there(type_: Type, root: Path, tm
 
 def test_status_tells_how_it_is_searched_what_was_chosen_and_where_the_bytes_are(type_: Type, root: Path) -> None:
     out, _ = type_("status")
-    assert "Search   exact, 6 vectors of 512 numbers, " in out
+    assert "Search   exact, 6 vectors of 512 numbers, not whitened, " in out
     assert "Settings" not in out
     with ImageIndex.open(root / ".mocosearch", writable=True) as index:
         index.set_settings(IndexSettings(SearchSettings(dim=4, whiten=False), exclude=("raw files/",)))
