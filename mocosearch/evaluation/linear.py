@@ -24,6 +24,7 @@ RATES = (0.03, 0.1, 0.3)
 DECAYS = tuple(10.0 ** (-exponent / 3) for exponent in range(3, 18, 2))  # .1 down to 2e-6, each 4.6 times the next
 SETTINGS = tuple(Setting(rate, decay) for decay in DECAYS for rate in RATES)
 _VALIDATION = 0.2  # of every class of the training part
+_WEIGHTS = 2**25  # trained at once, where thousands of classes would fill the memory; four arrays of that size
 _LUCK = 0.25  # standard errors of accuracy by which no setting is better than another
 
 
@@ -88,10 +89,15 @@ def _validate(inputs: Tensor, own: Tensor, classes: int, variances: Tensor, seed
     learned, unseen = map(torch.from_numpy, stratified_split(own.numpy(), _VALIDATION, seed=seed))
     if not len(unseen):
         return None
-    classifiers = train(inputs[learned], own[learned], classes, SETTINGS, variances, seed=seed)
-    right, loss = classifiers.score(inputs[unseen], own[unseen])
+    accuracy, loss = np.empty((2, len(SETTINGS)))
+    together = max(1, _WEIGHTS // (max(1, inputs.shape[1]) * classes))
+    for start in range(0, len(SETTINGS), together):
+        block = slice(start, start + together)
+        classifiers = train(inputs[learned], own[learned], classes, SETTINGS[block], variances, seed=seed)
+        right, loss[block] = classifiers.score(inputs[unseen], own[unseen])
+        accuracy[block] = right.mean(axis=0)
     shape = (len(DECAYS), len(RATES))
-    return _Validation(right.mean(axis=0).reshape(shape), loss.reshape(shape), 0.5 / math.sqrt(len(unseen)))
+    return _Validation(accuracy.reshape(shape), loss.reshape(shape), 0.5 / math.sqrt(len(unseen)))
 
 
 def _curves(accuracy: NDArray[np.float64]) -> tuple[Curve, ...]:

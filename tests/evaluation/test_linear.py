@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from mocosearch.errors import Unscorable
+from mocosearch.evaluation import linear
 from mocosearch.evaluation.linear import DECAYS, RATES, SETTINGS, _Validation, evaluate_linear
 from mocosearch.evaluation.logistic import Setting, principal_axes, train
 from mocosearch.evaluation.split import stratified_split
@@ -189,6 +190,16 @@ def test_what_was_chosen_is_as_good_as_the_best_of_the_curves_but_for_luck() -> 
     assert by_decay.y[by_decay.x == outcome.facts["weight decay"]] >= by_decay.y.max() - luck
     assert by_rate.y[by_rate.x == outcome.facts["learning rate"]] >= by_rate.y.max() - luck
     assert outcome.facts["settings"] == len(SETTINGS) == 24
+
+
+def test_settings_that_are_too_many_for_the_memory_are_trained_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, labels = blobs(300, 10, 3, 1)
+    at_once = evaluate_linear(vectors, labels)
+    monkeypatch.setattr(linear, "_WEIGHTS", 10 * 3 * 7)  # three times 7 settings, and 3
+    in_turns = evaluate_linear(vectors, labels)
+    assert in_turns.facts == at_once.facts
+    for one, other in zip(in_turns.curves, at_once.curves, strict=True):
+        assert one.y == pytest.approx(other.y, abs=0.02)
 
 
 def test_of_the_most_accurate_settings_but_for_luck_the_one_of_least_loss_is_taken() -> None:
