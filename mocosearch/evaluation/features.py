@@ -42,23 +42,20 @@ class LabelledFeatures:
 
 def embed_folder(paths: list[Path], encoder: Encoder, progress: Callable[[int, int], None] | None = None) -> Features:
     """Embed `paths`; `progress` is told how many of how many are done. NoPhotos when none can be read."""
-    vectors: dict[int, NDArray[np.float32]] = {}
-    skipped: dict[int, Undecodable] = {}
+    vectors: list[NDArray[np.float32]] = []
+    kept: list[int] = []
+    skipped: list[tuple[Path, Undecodable]] = []
     for number, result in embed_photos(enumerate(paths), encoder, expected=len(paths)):
         if isinstance(result, Undecodable):
-            skipped[number] = result
+            skipped.append((paths[number], result))
         else:
-            vectors[number] = result.vector
+            vectors.append(result.vector)
+            kept.append(number)
         if progress:
-            progress(len(vectors) + len(skipped), len(paths))
+            progress(len(kept) + len(skipped), len(paths))
     if not vectors:
         raise NoPhotos(f"None of the {len(paths)} photos can be read: `mocosearch doctor` names missing codecs.")
-    kept = sorted(vectors)
-    return Features(
-        np.stack([vectors[number] for number in kept]),
-        np.array(kept, dtype=np.int64),
-        [(paths[number], skipped[number]) for number in sorted(skipped)],
-    )
+    return Features(np.stack(vectors), np.array(kept, dtype=np.int64), skipped)
 
 
 def embed_labelled(
