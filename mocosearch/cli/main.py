@@ -12,7 +12,7 @@ from mocosearch import __version__
 from mocosearch.cli.lasting_stderr import lasting_stderr, silence
 from mocosearch_index.errors import MocosearchError
 
-# Commands in the order in which a newcomer needs them; each lives in the module of the same name.
+# Commands in the order in which a newcomer needs them; each lives in the module or package of the same name.
 COMMANDS = (
     "demo",
     "train",

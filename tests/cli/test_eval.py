@@ -18,7 +18,7 @@ from PIL import Image
 
 from mocosearch import user_folders
 from mocosearch.cli import main
-from mocosearch.cli.eval_encoders import names_of
+from mocosearch.cli.eval.encoders import names_of
 from mocosearch.cli.main import cli
 from mocosearch.encoders import EncoderCard, Preprocessing, save_encoder
 from mocosearch.nets import build_backbone

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mocosearch.cli.eval_encoders import Named
-from mocosearch.cli.eval_options import Choices
-from mocosearch.cli.eval_photos import Photos
+from mocosearch.cli.eval.encoders import Named
+from mocosearch.cli.eval.options import Choices
+from mocosearch.cli.eval.photos import Photos
 from mocosearch.cli.lasting_stderr import say
 
 if TYPE_CHECKING:

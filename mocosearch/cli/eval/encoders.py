@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mocosearch.cli.eval_options import UNTRAINED, Choices
+from mocosearch.cli.eval.options import UNTRAINED, Choices
 from mocosearch.cli.lasting_stderr import say
 
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from mocosearch.cli.eval_encoders import embed_all, embed_views_of_all, opened_encoders
-from mocosearch.cli.eval_options import Choices, labels_option, protocol_options
-from mocosearch.cli.eval_output import tell
-from mocosearch.cli.eval_photos import find, labelled, of_pairs, selected
+from mocosearch.cli.eval.encoders import embed_all, embed_views_of_all, opened_encoders
+from mocosearch.cli.eval.options import Choices, labels_option, protocol_options
+from mocosearch.cli.eval.output import tell
+from mocosearch.cli.eval.photos import find, labelled, of_pairs, selected
 from mocosearch.cli.library_settings import chosen_search, search_options
 from mocosearch.cli.numbers import NumberRange
 
@@ -129,7 +129,7 @@ def linear(
         outcomes = [evaluate_linear(vectors, photos.labels, photos.held_out, seed=seed) for vectors in common.vectors]
         tell(choices, encoders, outcomes, photos, common.skipped)
         return
-    from mocosearch.cli.eval_paper import by_the_paper
+    from mocosearch.cli.eval.paper import by_the_paper
 
     encoders = opened_encoders(choices)
     tell(choices, encoders, by_the_paper(photos, encoders, epochs, devices, seed), photos, [])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from mocosearch.cli.eval_encoders import Named
+from mocosearch.cli.eval.encoders import Named
 from mocosearch.cli.lasting_stderr import lasting_stderr
 from mocosearch.cli.stop_signal import stop_on_signals
 
