@@ -13,21 +13,24 @@ def checked_vectors(vectors: NDArray[np.floating]) -> Vectors:
     """Return (n, dim) as float32; ValueError for another shape, Unscorable for NaN or infinity."""
     if vectors.ndim != 2:
         raise ValueError(f"vectors must have shape (n, dim), not {vectors.shape}")
-    finite = np.isfinite(vectors).all(axis=1)
+    checked = vectors.astype(np.float32, copy=False)
+    finite = np.isfinite(checked).all(axis=1)
     if not finite.all():
         raise Unscorable(
             f"{np.count_nonzero(~finite)} of {len(vectors)} vectors hold NaN or infinity: the encoder is "
             "broken, train it again with a lower learning rate."
         )
-    return vectors.astype(np.float32, copy=False)
+    return checked
 
 
 def unit_vectors(vectors: NDArray[np.floating]) -> Vectors:
     """Return the checked vectors with L2 norm 1; a zero vector stays zero, so it is like nothing at all."""
     checked = checked_vectors(vectors)
-    norms = np.linalg.norm(checked, axis=1, keepdims=True)
+    norms = np.sqrt(np.einsum("nd,nd->n", checked, checked, dtype=np.float64))[
+        :, None
+    ]  # no square is too large or small
     norms[norms == 0] = 1
-    unit: Vectors = checked / norms
+    unit: Vectors = checked / norms.astype(np.float32)
     return unit
 
 
