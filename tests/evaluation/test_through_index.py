@@ -121,6 +121,13 @@ def test_of_equally_near_photos_any_counts_as_found() -> None:
     assert recall.tolist() == [1, 0, 0]
 
 
+def test_a_photo_that_is_a_little_farther_than_the_nearest_is_not_what_was_looked_for() -> None:
+    angles = np.array([0, 0.3, -0.301, 2])
+    unit = unit_vectors(np.stack([np.cos(angles), np.sin(angles)], axis=1))  # cosines .9553, .9550 and -.4
+    recall = recall_of_nearest(unit, np.array([0, 0]), unit[[1, 1]] @ unit[0], np.array([[1], [2]]))
+    assert recall.tolist() == [1, 0]
+
+
 def test_where_all_photos_would_take_long_an_even_sample_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(through_index, "_MOST_COMPARED", 21 * 60)  # as if this were long
     vectors, labels = in_classes(60, 4)

@@ -15,9 +15,11 @@ from mocosearch.devices import autocast_dtype
 from mocosearch.errors import BadCheckpoint, Interrupted, NotFrozen, Unscorable
 from mocosearch.evaluation.labelled import LabelledPhotos
 from mocosearch.evaluation.outcome import Outcome
+from mocosearch.images.decode import decode
 from mocosearch.images.view_parameters import draw_parameters
 from mocosearch.linear_evaluation import evaluate
 from mocosearch.linear_evaluation.classifier import LinearClassifier
+from mocosearch.linear_evaluation.examination import Examination
 from mocosearch.linear_evaluation.learning import learn, learning_rate
 from mocosearch.linear_evaluation.lessons import Lessons, prepare_lessons, views_of
 from tests.linear_evaluation.small import BATCH, CPU, PREPROCESSING, Pooled, encoder_of, write_classes
@@ -148,6 +150,16 @@ def test_the_score_is_that_of_the_last_epoch_on_photos_seen_as_the_encoder_sees_
     assert of_test.x.tolist() == of_training.x.tolist() == [1, 2, 3, 4, 5]
     assert outcome.facts.items() >= {"train": 21, "test": 9, "steps": 15, "batch": 8, "skipped": 0}.items()
     assert outcome.notices == ("5 epochs instead of the paper's 100", "batches of 8 photos instead of the paper's 256")
+
+
+def test_the_features_that_are_scored_are_of_the_normalized_photos(photos: LabelledPhotos) -> None:
+    classifier, scored = learned(photos)[0], part(photos, test=True)
+    decoded = [decode(path, short_side=PREPROCESSING.resize).image for path in scored.paths]
+    seen = torch.stack([PREPROCESSING.prepare(image) for image in decoded]) / 255
+    expected = classifier.features(tv.normalize(seen, [*PREPROCESSING.mean], [*PREPROCESSING.std]))
+    examination = Examination.prepare(scored, classifier, lambda done, total: None)
+    torch.testing.assert_close(examination.features, expected)
+    assert examination.labels.tolist() == scored.labels.tolist()
 
 
 def test_the_seed_decides_and_nothing_else(photos: LabelledPhotos) -> None:
