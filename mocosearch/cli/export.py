@@ -83,8 +83,9 @@ def index(folder: Path | None, list_format: "ListFormat", force: bool, out: Path
     """Write the vectors of a library as a FAISS file, with a list.
 
     DIR is a folder that was indexed; without it, the library of the current folder, else the one indexed last.
-    `faiss.read_index` reads the file: inner products of unit vectors, and the ids of the list. F.csv (or F.jsonl) has
-    id, path below DIR, width, height and the time taken of each. The paths of both files are printed.
+    `faiss.read_index` reads the file: inner products of unit vectors, and the ids of the list. The vectors are those of
+    the encoder, not whitened, so scores are other ones than those of `search`. F.csv (or F.jsonl) has id, path below
+    DIR, width, height and the time taken of each. The paths of both files are printed.
     """
     from mocosearch.library.exports import export_index
 
