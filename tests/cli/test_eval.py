@@ -141,8 +141,19 @@ def test_encoders_are_called_by_their_folders_and_never_alike(tmp_path: Path, mo
         "torchvision:resnet50",
         "untrained",
         "a\nb",
+        "mine (2)",
+        "runs/mine",
     ]
-    assert names_of(specs) == ["mine", "mine (2)", "photos", "torchvision:resnet50", "untrained", "a\\nb"]
+    assert names_of(specs) == [
+        "mine",
+        "mine (2)",
+        "photos",
+        "torchvision:resnet50",
+        "untrained",
+        "a\\nb",
+        "mine (2) (2)",
+        "mine (3)",
+    ]
 
 
 def test_a_report_with_no_place_is_refused_before_anything_is_embedded(
@@ -240,7 +251,11 @@ def test_the_fast_linear_probe_scores_photos_it_has_not_seen(
 def test_the_papers_linear_protocol_runs_for_as_many_epochs_as_asked(
     colors: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = told("linear", colors, "--encoder", encoder, "--epochs", "2", "--devices", "1", capsys=capsys)
+    arguments = ("linear", colors, "--encoder", encoder, "--epochs", "2", "--devices", "1", "--json")
+    status, out, err = evaluate(*arguments, capsys=capsys)
+    assert status == 0, err
+    assert "Photos   26 of 2 classes\n" in err  # two of which cannot be read
+    report = json.loads(out)
     assert report["protocol"] == "linear"
     [mine] = report["encoders"]
     assert (mine["facts"]["epochs"], mine["facts"]["train"], mine["facts"]["test"]) == (2, 19, 5)

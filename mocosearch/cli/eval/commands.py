@@ -8,7 +8,7 @@ import click
 from mocosearch.cli.eval.encoders import embed_all, embed_views_of_all, opened_encoders
 from mocosearch.cli.eval.options import Choices, labels_option, protocol_options
 from mocosearch.cli.eval.output import tell
-from mocosearch.cli.eval.photos import find, labelled, of_pairs, selected
+from mocosearch.cli.eval.photos import find, labelled, of_pairs, say_how_many, selected
 from mocosearch.cli.library_settings import chosen_search, search_options
 from mocosearch.cli.numbers import NumberRange
 
@@ -132,6 +132,7 @@ def linear(
     from mocosearch.cli.eval.paper import by_the_paper
 
     encoders = opened_encoders(choices)
+    say_how_many(photos)
     tell(choices, encoders, by_the_paper(photos, encoders, epochs, devices, seed), photos, [])
 
 
@@ -141,11 +142,11 @@ def health(choices: Choices) -> None:
     """Tell how the vectors of any photos lie in their space.
 
     \b
-    effective rank       directions that are used (RankMe)
-    uniformity           how evenly vectors fill the space
+    effective rank       directions that are used (RankMe): more is better
+    uniformity           how evenly vectors fill the space: less is better
     feature spread       near 0 when all vectors are alike
     alignment            how far two augmented views of a photo lie apart
-    relative alignment   the same, divided by how far photos lie apart
+    relative alignment   the same, by how far photos lie apart: less is better
     neighbor stability   nearest photos that stay when a photo is augmented
 
     No labels, and so no word on what the encoder is good for.

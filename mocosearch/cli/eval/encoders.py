@@ -4,6 +4,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,11 +86,10 @@ def embed_views_of_all(paths: Sequence[Path], encoders: Sequence[Named]) -> "lis
 
 def names_of(specs: Sequence[str]) -> list[str]:
     """Return what tables call encoders: short, safe to print, and each different from those before."""
-    seen: Counter[str] = Counter()
-    names = []
+    names: list[str] = []
     for name in map(_short, specs):
-        seen[name] += 1
-        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+        alike = (f"{name} ({number})" for number in count(2))
+        names.append(next(free for free in chain([name], alike) if free not in names))
     return names
 
 

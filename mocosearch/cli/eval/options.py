@@ -58,7 +58,8 @@ def protocol_options(function: Callable[..., None]) -> Callable[..., None]:
             "--report",
             metavar="FILE.html",
             type=click.Path(path_type=Path),
-            help="Write a page with tables, curves and example searches, whole in one file. Replaces an older report.",
+            help="Write a page with tables, curves and, of knn and retrieval, examples of searches, whole in one file. "
+            "Replaces an older report.",
         ),
     ]
     for option in reversed(options):
