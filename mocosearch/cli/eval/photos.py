@@ -74,16 +74,24 @@ def of_pairs(folder: Path, csv_file: Path) -> "PairedPhotos":
 
 def selected(photos: SomePhotos, common: "SideBySide") -> SomePhotos:
     """Return those that all encoders were given, and say on stderr how many; NotLabelled as `find_labelled`."""
-    import numpy as np
-
     from mocosearch.evaluation.labelled import LabelledPhotos, check_classes
 
     left = photos.selected(common.kept)
-    of = ""
     if isinstance(left, LabelledPhotos):
         check_classes(left.labels, left.root, held_out=left.held_out, unreadable=len(common.skipped))
-        of = f" of {len(np.unique(left.labels)):,} classes"
-        if left.held_out is not None:
-            of += f", {np.count_nonzero(left.held_out):,} in the test part"
-    say(f"Photos   {len(left.paths):,}{of}")
+    say_how_many(left)
     return left
+
+
+def say_how_many(photos: Photos) -> None:
+    """Say on stderr how many photos there are, of how many classes, and the size of the test part."""
+    import numpy as np
+
+    from mocosearch.evaluation.labelled import LabelledPhotos
+
+    of = ""
+    if isinstance(photos, LabelledPhotos):
+        of = f" of {len(np.unique(photos.labels)):,} classes"
+        if photos.held_out is not None:
+            of += f", {np.count_nonzero(photos.held_out):,} in the test part"
+    say(f"Photos   {len(photos.paths):,}{of}")
