@@ -127,6 +127,21 @@ def test_the_axes_are_the_principal_ones_of_standardized_features_however_few_ph
     np.testing.assert_allclose(turned.T @ turned / photos, np.diag(axes.variances), atol=1e-4)
 
 
+def test_directions_of_which_a_batch_says_little_do_not_drown_what_it_teaches_where_decay_is_weak() -> None:
+    generator = np.random.default_rng(0)
+    labels = np.arange(300 + 1000) % 4
+    causes = generator.standard_normal((len(labels), 1000))
+    causes[:, :12] += 0.7 * generator.standard_normal((4, 12))[labels]
+    vectors = (causes * np.arange(1, 1001) ** -0.5) @ generator.standard_normal((1000, 1000))
+    vectors = StandardScaler().fit(vectors[:300]).transform(vectors).astype(np.float32)
+    solver = LogisticRegression(C=1 / (min(DECAYS) * 300)).fit(vectors[:300], labels[:300])
+    axes = principal_axes(vectors[:300])
+    settings = [Setting(rate, min(DECAYS)) for rate in RATES]
+    trained = train(axes.turn(vectors[:300]), torch.from_numpy(labels[:300]), 4, settings, axes.variances, seed=0)
+    right, _ = trained.score(axes.turn(vectors[300:]), torch.from_numpy(labels[300:]))
+    assert right.mean(axis=0).min() > solver.score(vectors[300:], labels[300:]) - 0.1  # .18 below, were they not damped
+
+
 def test_classes_that_a_plane_separates_are_told_apart_and_noise_is_not() -> None:
     vectors, labels = blobs(600, 16, 3, 12)
     easy = evaluate_linear(vectors, labels)
