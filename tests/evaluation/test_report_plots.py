@@ -95,7 +95,8 @@ def test_figures_between_0_and_1_lie_on_one_scale_and_others_have_none() -> None
     ("value", "text"),
     [
         (0.6423, "0.642"),
-        (-0.0001, "0.000"),
+        (-0.0000001, "0.000"),
+        (0.00029, "0.00029"),
         (153.25, "153.2"),
         (21600, "21,600"),
         (-3.1416, "-3.142"),
@@ -110,6 +111,8 @@ def test_a_difference_has_its_sign_and_the_decimals_of_the_value() -> None:
     assert words.signed(1.532, 98.0) == "+1.5"
     assert words.signed(-0.0123, 0.5) == "-0.012"
     assert words.signed(0.0, 0.5) == words.signed(-0.0001, 0.5) == "0.000"
-    assert words.interval((0.1, 0.25)) == "0.100 to 0.250"
-    assert words.interval(None) == ""
+    assert words.interval((0.1, 0.25), 0.2) == "0.100 to 0.250"
+    assert words.interval((0.00028, 0.0003), 0.00029) == "0.00028 to 0.00030"
+    assert words.interval((-0.004, 0.003), 0.5) == "-0.004 to 0.003"  # of a difference: as many as the value
+    assert words.interval(None, 0.2) == ""
     assert [words.fact(value) for value in (21600, 0.07, 1e-5, "sgd")] == ["21,600", "0.07", "1e-05", "sgd"]

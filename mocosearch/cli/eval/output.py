@@ -100,7 +100,7 @@ def _alone(evaluation: "Evaluation") -> "Table":
     for row in evaluation.comparison:
         (cell,) = row.cells
         chance = "" if row.chance is None else number(row.chance)
-        table.add_row(row.name, number(cell.value), interval(cell.interval), chance)
+        table.add_row(row.name, number(cell.value), interval(cell.interval, cell.value), chance)
     return table
 
 
@@ -115,8 +115,8 @@ def _compared(evaluation: "Evaluation") -> "Table":
             against: tuple[str, ...] = ()
             if cell.difference is not None:
                 difference = signed(cell.difference, cell.value)
-                against = (difference, interval(cell.difference_interval), cell.verdict or "")
-            table.add_row(f"  {contestant.name}", number(cell.value), interval(cell.interval), *against)
+                against = (difference, interval(cell.difference_interval, cell.value), cell.verdict or "")
+            table.add_row(f"  {contestant.name}", number(cell.value), interval(cell.interval, cell.value), *against)
         if row.chance is not None:
             table.add_row("  chance", number(row.chance))
         table.add_section()

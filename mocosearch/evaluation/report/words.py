@@ -6,7 +6,7 @@ Interval = tuple[float, float]
 
 
 def number(value: float) -> str:
-    """Return three decimals, or fewer where they would say nothing: `0.642`, `153.2`, `21,600`."""
+    """Return three decimals, or as many as say something: `0.642`, `0.00029`, `153.2`, `21,600`."""
     return f"{value:z,.{_decimals(value)}f}" if math.isfinite(value) else "not defined"
 
 
@@ -19,12 +19,15 @@ def signed(difference: float, value: float) -> str:
 
 
 def _decimals(value: float) -> int:
-    return 3 if abs(value) < 10 else 1 if abs(value) < 1000 else 0
+    size = abs(value)
+    if 5e-6 <= size < 0.01:  # such as recall@1 among thousands
+        return 5
+    return 3 if size < 10 else 1 if size < 1000 else 0
 
 
-def interval(bounds: Interval | None) -> str:
-    """Return a 95% interval, nothing where there is none."""
-    return f"{number(bounds[0])} to {number(bounds[1])}" if bounds else ""
+def interval(bounds: Interval | None, value: float) -> str:
+    """Return a 95% interval, with as many decimals as its `value` has; nothing where there is none."""
+    return " to ".join(f"{bound:z,.{_decimals(value)}f}" for bound in bounds or ())
 
 
 def fact(value: float | str) -> str:
