@@ -110,6 +110,6 @@ def _notices(facts: Facts, skipped: Sequence[str]) -> Iterator[str]:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in Counter(skipped).most_common())
         yield f"{len(skipped):,} photos cannot be read and are left out: {reasons}"
     if facts["epochs"] != EPOCHS:
-        yield f"{facts['epochs']} epochs instead of the paper's {EPOCHS}"
+        yield f"{facts['epochs']} epoch{'s' if facts['epochs'] != 1 else ''} instead of the paper's {EPOCHS}"
     if facts["batch"] != BATCH:
         yield f"batches of {facts['batch']} photos instead of the paper's {BATCH}"
