@@ -103,8 +103,8 @@ def _told(what: str, threshold: "Threshold") -> str:
         return f"{what} not told: at no likeness are enough pairs right"
     kinds = ", ".join(f"{kind} {share:.0%}" for kind, share in threshold.recall_by_kind.items())
     return (
-        f"{what} from a likeness of {threshold.likeness:.3f} on: some {threshold.precision:.0%} of the pairs are "
-        f"right, {threshold.recall:.0%} of made copies are found ({kinds})"
+        f"{what} from a likeness of {threshold.likeness:.3f} on: about {threshold.precision:.0%} of the pairs are "
+        f"right, if one photo in ten has a copy; {threshold.recall:.0%} of made copies are found ({kinds})"
     )
 
 
