@@ -251,13 +251,15 @@ def test_the_fast_linear_probe_scores_photos_it_has_not_seen(
 def test_the_papers_linear_protocol_runs_for_as_many_epochs_as_asked(
     colors: Path, encoder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arguments = ("linear", colors, "--encoder", encoder, "--epochs", "2", "--devices", "1", "--json")
-    status, out, err = evaluate(*arguments, capsys=capsys)
+    arguments = ("linear", colors, "--encoder", encoder, "--against", "untrained", "--epochs", "2", "--devices", "1")
+    status, out, err = evaluate(*arguments, "--json", capsys=capsys)
     assert status == 0, err
     assert "Photos   26 of 2 classes\n" in err  # two of which cannot be read
     report = json.loads(out)
     assert report["protocol"] == "linear"
-    [mine] = report["encoders"]
+    [mine, untrained] = report["encoders"]
+    for scored in (mine, untrained):  # the second may take hours and fail
+        assert f"linear accuracy of {scored['name']}: {scored['figures']['linear accuracy']['value']:.4f}\n" in err
     assert (mine["facts"]["epochs"], mine["facts"]["train"], mine["facts"]["test"]) == (2, 19, 5)
     assert mine["notices"][0].startswith("2 photos cannot be read")
     assert mine["figures"]["linear accuracy"]["chance"] == 0.4  # of 3 cold and 2 warm, as more warm ones were learned

@@ -6,10 +6,8 @@ from contextlib import contextmanager
 from time import monotonic
 from typing import TYPE_CHECKING
 
-import click
-
 from mocosearch.cli.eval.encoders import Named
-from mocosearch.cli.lasting_stderr import lasting_stderr
+from mocosearch.cli.lasting_stderr import say
 from mocosearch.cli.stop_signal import stop_on_signals
 
 if TYPE_CHECKING:
@@ -26,16 +24,23 @@ _SECONDS_A_LINE = 60
 def by_the_paper(
     photos: "LabelledPhotos", encoders: Sequence[Named], epochs: int | None, devices: int | None, seed: int
 ) -> "list[Outcome]":
-    """Train and score a linear classifier on each encoder; `epochs` and `devices`: None for the default."""
+    """Train and score a linear classifier on each encoder; `epochs` and `devices`: None for the default.
+
+    Of several the figure of each is said once it is there, for the next one may be stopped or fail, hours later.
+    """
     from mocosearch.distributed.launch import device_count
     from mocosearch.linear_evaluation import evaluate_on_devices
     from mocosearch.linear_evaluation.learning import EPOCHS
 
     count = device_count(devices)
-    return [
-        evaluate_on_devices(photos, named.encoder, count, sight=_sight, epochs=epochs or EPOCHS, seed=seed)
-        for named in encoders
-    ]
+    outcomes = []
+    for named in encoders:
+        outcome = evaluate_on_devices(photos, named.encoder, count, sight=_sight, epochs=epochs or EPOCHS, seed=seed)
+        outcomes.append(outcome)
+        if len(encoders) > 1:
+            (figure,) = outcome.figures
+            say(f"{figure.name} of {named.name}: {figure.value:.4f}")
+    return outcomes
 
 
 @contextmanager
@@ -61,8 +66,7 @@ def _sight() -> Iterator[tuple[Tell, Callable[[], bool]]]:
         def tell(what: str, done: int, total: int) -> None:
             nonlocal last_line
             if first and not terminal and monotonic() - last_line >= _SECONDS_A_LINE:
-                with lasting_stderr():
-                    click.echo(f"{what}: {done:,} of {total:,}", err=True)
+                say(f"{what}: {done:,} of {total:,}")
                 last_line = monotonic()
             if what not in tasks:
                 tasks[what] = bars.add_task(what)
