@@ -10,8 +10,8 @@ from bench.decision_vectors import COPIES, Float32, Photos
 from mocosearch.evaluation.inputs import unit_vectors
 from mocosearch.evaluation.intervals import difference_intervals
 from mocosearch.evaluation.outcome import Outcome
-from mocosearch.evaluation.relevance import Pairs, SameLabel
-from mocosearch.evaluation.retrieval import evaluate_retrieval
+from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
+from mocosearch.evaluation.retrieval.relevance import Pairs, SameLabel
 
 Float64 = NDArray[np.float64]
 

@@ -21,7 +21,7 @@ from bench.decision_vectors import CUTS, Float32, Photos, features
 from bench.machine import machine_facts, markdown_facts, markdown_table
 from mocosearch.encoders import Encoder, load_encoder
 from mocosearch.evaluation.inputs import unit_vectors
-from mocosearch.evaluation.labelled import find_labelled
+from mocosearch.evaluation.labels.labelled import find_labelled
 from mocosearch.nets import build_head
 from mocosearch_index.records import SearchSettings
 from mocosearch_index.search.projection import Projection

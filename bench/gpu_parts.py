@@ -30,7 +30,7 @@ from mocosearch.encoders import load_encoder
 from mocosearch.errors import Interrupted
 from mocosearch.evaluation.features import embed_labelled
 from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
-from mocosearch.evaluation.labelled import find_labelled
+from mocosearch.evaluation.labels.labelled import find_labelled
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.build import build_method
 from mocosearch.training.prepare import new_run, resumed_run

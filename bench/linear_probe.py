@@ -21,8 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from bench.machine import machine_facts, markdown_facts, markdown_table
 from mocosearch.encoders import IMAGENET, Encoder, EncoderCard, Preprocessing, load_encoder
 from mocosearch.evaluation.features import embed_labelled
-from mocosearch.evaluation.labelled import find_labelled
-from mocosearch.evaluation.linear import evaluate_linear
+from mocosearch.evaluation.labels.labelled import find_labelled
+from mocosearch.evaluation.linear.probe import evaluate_linear
 from mocosearch.nets import build_backbone
 
 _COLUMNS = [

@@ -24,7 +24,7 @@ from mocosearch.evaluation.features import embed_labelled
 from mocosearch.evaluation.health import label_free_health
 from mocosearch.evaluation.intervals import wilson_interval
 from mocosearch.evaluation.knn import chance_accuracy, evaluate_knn
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.recipes import MocoSection, Recipe
 from mocosearch.training.packs import CountCallback
 from mocosearch.training.prepare import new_run, resumed_run

@@ -70,7 +70,7 @@ def command(
     Each cell is a training run in --out, scored by kNN accuracy; after Ctrl-C or a kill the same command goes on.
     Labels score, nothing else.
     """
-    from mocosearch.evaluation.labelled import find_labelled
+    from mocosearch.evaluation.labels.labelled import find_labelled
     from mocosearch.recipes import load_recipe
 
     recipe = load_recipe(recipe_name, overrides)

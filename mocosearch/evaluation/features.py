@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mocosearch.embed import embed_photos
 from mocosearch.encoders import Encoder
 from mocosearch.errors import NoPhotos
-from mocosearch.evaluation.labelled import LabelledPhotos, check_classes
+from mocosearch.evaluation.labels.labelled import LabelledPhotos, check_classes
 from mocosearch.images.decode import Undecodable
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mocosearch.errors import BadCheckpoint, Unscorable
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.images.decode import Undecodable
 from mocosearch.images.decode_pool import DecodePool
 from mocosearch.images.prepared import Prepared

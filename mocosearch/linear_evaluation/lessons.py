@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from mocosearch.distributed import on_first_rank, rank, world_size
 from mocosearch.encoders import Encoder
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.images.packed import places_of
 from mocosearch.recipes import ViewsSection

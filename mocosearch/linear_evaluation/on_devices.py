@@ -8,7 +8,7 @@ from pathlib import Path
 
 from mocosearch.distributed.launch import launch
 from mocosearch.encoders import Encoder, load_encoder
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.evaluation.outcome import Outcome
 from mocosearch.linear_evaluation.learning import EPOCHS
 from mocosearch.linear_evaluation.protocol import Progress, evaluate

@@ -11,7 +11,7 @@ from mocosearch.devices import precision_name
 from mocosearch.distributed import on_first_rank, rank, world_size
 from mocosearch.encoders import Encoder
 from mocosearch.errors import Interrupted
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
 from mocosearch.evaluation.split import accuracy_of_guessing, told_of_unknown_classes, train_and_test
 from mocosearch.linear_evaluation.classifier import LinearClassifier

@@ -23,7 +23,7 @@ from mocosearch.encoders import Encoder, Preprocessing
 from mocosearch.errors import BadCheckpoint, TrainingStopped
 from mocosearch.evaluation.health import alignment, label_free_health
 from mocosearch.evaluation.knn import evaluate_knn
-from mocosearch.evaluation.labelled import check_classes, find_labelled
+from mocosearch.evaluation.labels.labelled import check_classes, find_labelled
 from mocosearch.images.decode import Undecodable, decode, read_file
 from mocosearch.images.packed import PackedPhoto, images_of
 from mocosearch.images.view_parameters import draw_parameters

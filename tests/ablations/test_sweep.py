@@ -9,7 +9,7 @@ import pytest
 
 from mocosearch.ablations import Baseline, Sweep
 from mocosearch.errors import BadRecipe, BadSweep
-from mocosearch.evaluation.labelled import LabelledPhotos, find_labelled
+from mocosearch.evaluation.labels.labelled import LabelledPhotos, find_labelled
 from mocosearch.recipes import Recipe, load_recipe
 from tests.training.photos import load_tiny_recipe, write_photos
 

@@ -11,7 +11,7 @@ from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
 from mocosearch.errors import NoPhotos, NotLabelled
 from mocosearch.evaluation.features import embed_folder, embed_labelled
 from mocosearch.evaluation.knn import evaluate_knn
-from mocosearch.evaluation.labelled import find_labelled
+from mocosearch.evaluation.labels.labelled import find_labelled
 from mocosearch.nets import build_backbone
 
 

@@ -8,7 +8,7 @@ import pytest
 from PIL import Image
 
 from mocosearch.errors import NoPhotos, NotLabelled
-from mocosearch.evaluation.labelled import LabelledPhotos, find_labelled
+from mocosearch.evaluation.labels.labelled import LabelledPhotos, find_labelled
 
 
 def photo(path: Path) -> None:

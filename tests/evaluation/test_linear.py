@@ -11,9 +11,9 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation import linear
-from mocosearch.evaluation.linear import DECAYS, RATES, SETTINGS, _Validation, evaluate_linear
-from mocosearch.evaluation.logistic import Setting, principal_axes, train
+from mocosearch.evaluation.linear import probe
+from mocosearch.evaluation.linear.logistic import Setting, principal_axes, train
+from mocosearch.evaluation.linear.probe import DECAYS, RATES, SETTINGS, _Validation, evaluate_linear
 from mocosearch.evaluation.split import stratified_split
 
 Set = tuple[NDArray[np.float32], NDArray[np.int64]]
@@ -210,7 +210,7 @@ def test_what_was_chosen_is_as_good_as_the_best_of_the_curves_but_for_luck() -> 
 def test_settings_that_are_too_many_for_the_memory_are_trained_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors, labels = blobs(300, 10, 3, 1)
     at_once = evaluate_linear(vectors, labels)
-    monkeypatch.setattr(linear, "_WEIGHTS", 10 * 3 * 7)  # three times 7 settings, and 3
+    monkeypatch.setattr(probe, "_WEIGHTS", 10 * 3 * 7)  # three times 7 settings, and 3
     in_turns = evaluate_linear(vectors, labels)
     assert in_turns.facts == at_once.facts
     for one, other in zip(in_turns.curves, at_once.curves, strict=True):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mocosearch.errors import BadLabels, NoPhotos, NotLabelled
-from mocosearch.evaluation.listed import read_labels, read_pairs
+from mocosearch.evaluation.labels.listed import read_labels, read_pairs
 
 
 @pytest.fixture

@@ -10,12 +10,12 @@ from sklearn.metrics import average_precision_score, precision_recall_curve
 from torchmetrics import retrieval as torchmetrics
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation import first_k
 from mocosearch.evaluation.inputs import unit_vectors
 from mocosearch.evaluation.outcome import Outcome
-from mocosearch.evaluation.ranking import rank
-from mocosearch.evaluation.relevance import Pairs, Relevance, SameLabel
-from mocosearch.evaluation.retrieval import evaluate_retrieval
+from mocosearch.evaluation.retrieval import first_k
+from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
+from mocosearch.evaluation.retrieval.ranking import rank
+from mocosearch.evaluation.retrieval.relevance import Pairs, Relevance, SameLabel
 from tests.evaluation.outcomes import figures, of_photos
 
 Truth = NDArray[np.bool_]  # (n, n): which photo is relevant to which

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from mocosearch.evaluation import first_k
-from mocosearch.evaluation.relevance import Pairs, SameLabel
-from mocosearch.evaluation.retrieval import evaluate_retrieval
+from mocosearch.evaluation.retrieval import first_k
+from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
+from mocosearch.evaluation.retrieval.relevance import Pairs, SameLabel
 from tests.evaluation.outcomes import figures
 
 

@@ -8,11 +8,11 @@ import pytest
 from numpy.typing import NDArray
 
 from mocosearch.errors import BadSettings
-from mocosearch.evaluation import through_index
 from mocosearch.evaluation.inputs import Vectors, unit_vectors
-from mocosearch.evaluation.relevance import SameLabel
-from mocosearch.evaluation.retrieval import evaluate_retrieval
-from mocosearch.evaluation.through_index import ask_index, recall_of_nearest
+from mocosearch.evaluation.retrieval import through_index
+from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
+from mocosearch.evaluation.retrieval.relevance import SameLabel
+from mocosearch.evaluation.retrieval.through_index import ask_index, recall_of_nearest
 from mocosearch_index.records import SearchSettings
 from tests.evaluation.outcomes import figure, of_photos
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.linear_evaluation.classifier import LinearClassifier
 from mocosearch.linear_evaluation.learning import learn
 from mocosearch.linear_evaluation.lessons import prepare_lessons

@@ -8,7 +8,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from mocosearch.encoders import Encoder, EncoderCard, Preprocessing
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 
 CPU = torch.device("cpu")
 CARD = EncoderCard("resnet18", True, None, "generated", None, None, "made by hand", "")

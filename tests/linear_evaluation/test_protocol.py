@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from mocosearch import randomness
 from mocosearch.devices import autocast_dtype
 from mocosearch.errors import BadCheckpoint, Interrupted, NotFrozen, Unscorable
-from mocosearch.evaluation.labelled import LabelledPhotos
+from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.evaluation.outcome import Outcome
 from mocosearch.images.decode import decode
 from mocosearch.images.view_parameters import draw_parameters

@@ -13,7 +13,7 @@ from mocosearch.cli.library_settings import chosen_search, search_options
 from mocosearch.cli.numbers import NumberRange
 
 if TYPE_CHECKING:
-    from mocosearch.evaluation.relevance import Relevance
+    from mocosearch.evaluation.retrieval.relevance import Relevance
 
 
 @click.group("eval")
@@ -77,10 +77,10 @@ def retrieval(choices: Choices, labels: Path | None, pairs: Path | None, **flags
         raise click.UsageError("--labels and --pairs exclude each other: name one.")
     photos = labelled(choices.folder, labels) if pairs is None else of_pairs(choices.folder, pairs)
     encoders = opened_encoders(choices)
-    from mocosearch.evaluation.labelled import LabelledPhotos
-    from mocosearch.evaluation.relevance import Pairs, SameLabel
-    from mocosearch.evaluation.retrieval import evaluate_retrieval
-    from mocosearch.evaluation.through_index import check_settings
+    from mocosearch.evaluation.labels.labelled import LabelledPhotos
+    from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
+    from mocosearch.evaluation.retrieval.relevance import Pairs, SameLabel
+    from mocosearch.evaluation.retrieval.through_index import check_settings
     from mocosearch_index.records import SearchSettings
 
     settings = chosen_search(SearchSettings(), flags)
@@ -122,7 +122,7 @@ def linear(
     photos = labelled(choices.folder, labels)
     if fast:
         encoders = opened_encoders(choices)
-        from mocosearch.evaluation.linear import evaluate_linear
+        from mocosearch.evaluation.linear.probe import evaluate_linear
 
         common = embed_all(photos.paths, encoders)
         photos = selected(photos, common)

@@ -75,7 +75,7 @@ def _print(evaluation: "Evaluation", *, as_json: bool) -> None:
 
 def _labels(photos: Photos) -> tuple[list[str] | None, int]:
     """Return the class of each photo, if they have one, and how many were left out because they have none."""
-    from mocosearch.evaluation.labelled import LabelledPhotos
+    from mocosearch.evaluation.labels.labelled import LabelledPhotos
 
     if not isinstance(photos, LabelledPhotos):
         return None, 0

@@ -13,7 +13,7 @@ from mocosearch.cli.stop_signal import stop_on_signals
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-    from mocosearch.evaluation.labelled import LabelledPhotos
+    from mocosearch.evaluation.labels.labelled import LabelledPhotos
     from mocosearch.evaluation.outcome import Outcome
 
 Tell = Callable[[str, int, int], None]  # (what is being done, done, total)

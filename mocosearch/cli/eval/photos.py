@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from mocosearch.evaluation.labelled import LabelledPhotos
-    from mocosearch.evaluation.listed import PairedPhotos
+    from mocosearch.evaluation.labels.labelled import LabelledPhotos
+    from mocosearch.evaluation.labels.listed import PairedPhotos
     from mocosearch.evaluation.side_by_side import SideBySide
 
 
@@ -55,8 +55,8 @@ def find(folder: Path) -> AnyPhotos:
 
 def labelled(folder: Path, csv_file: Path | None) -> "LabelledPhotos":
     """Find photos and their classes, in folders or in a CSV file; say on stderr what has none."""
-    from mocosearch.evaluation.labelled import find_labelled
-    from mocosearch.evaluation.listed import read_labels
+    from mocosearch.evaluation.labels.labelled import find_labelled
+    from mocosearch.evaluation.labels.listed import read_labels
 
     photos = find_labelled(folder) if csv_file is None else read_labels(folder, csv_file)
     if photos.stray:
@@ -67,14 +67,14 @@ def labelled(folder: Path, csv_file: Path | None) -> "LabelledPhotos":
 
 def of_pairs(folder: Path, csv_file: Path) -> "PairedPhotos":
     """Find photos and read which belong together."""
-    from mocosearch.evaluation.listed import read_pairs
+    from mocosearch.evaluation.labels.listed import read_pairs
 
     return read_pairs(folder, csv_file)
 
 
 def selected(photos: SomePhotos, common: "SideBySide") -> SomePhotos:
     """Return those that all encoders were given, and say on stderr how many; NotLabelled as `find_labelled`."""
-    from mocosearch.evaluation.labelled import LabelledPhotos, check_classes
+    from mocosearch.evaluation.labels.labelled import LabelledPhotos, check_classes
 
     left = photos.selected(common.kept)
     if isinstance(left, LabelledPhotos):
@@ -87,7 +87,7 @@ def say_how_many(photos: Photos) -> None:
     """Say on stderr how many photos there are, of how many classes, and the size of the test part."""
     import numpy as np
 
-    from mocosearch.evaluation.labelled import LabelledPhotos
+    from mocosearch.evaluation.labels.labelled import LabelledPhotos
 
     of = ""
     if isinstance(photos, LabelledPhotos):

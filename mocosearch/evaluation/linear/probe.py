@@ -16,9 +16,14 @@ from torch import Tensor
 
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.inputs import checked_labels, checked_vectors
-from mocosearch.evaluation.logistic import Setting, principal_axes, train
+from mocosearch.evaluation.linear.logistic import Setting, principal_axes, train
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
-from mocosearch.evaluation.split import accuracy_of_guessing, stratified_split, told_of_unknown_classes, train_and_test
+from mocosearch.evaluation.split import (
+    accuracy_of_guessing,
+    stratified_split,
+    told_of_unknown_classes,
+    train_and_test,
+)
 
 RATES = (0.03, 0.1, 0.3)
 DECAYS = tuple(10.0 ** (-exponent / 3) for exponent in range(3, 18, 2))  # .1 down to 2e-6, each 4.6 times the next

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import BadSettings
-from mocosearch.evaluation import first_k
 from mocosearch.evaluation.inputs import Vectors
 from mocosearch.evaluation.outcome import Figure
-from mocosearch.evaluation.ranking import DEPTH, Ranking
-from mocosearch.evaluation.relevance import Marks, Places, Relevance
+from mocosearch.evaluation.retrieval import first_k
+from mocosearch.evaluation.retrieval.ranking import DEPTH, Ranking
+from mocosearch.evaluation.retrieval.relevance import Marks, Places, Relevance
 from mocosearch_index.image_index import ImageIndex
 from mocosearch_index.records import (
     EmbeddedPhoto,

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mocosearch.evaluation.inputs import Vectors
 from mocosearch.evaluation.neighbors import Neighbors
-from mocosearch.evaluation.relevance import Marks, Places, Relevance
+from mocosearch.evaluation.retrieval.relevance import Marks, Places, Relevance
 
 DEPTH = 100  # of the ranking that is kept: what a person would ever scroll through
 RECALL_STEPS = 10  # precision is told at recall 0, .1, ... 1, as TREC does

@@ -6,7 +6,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from mocosearch.evaluation.relevance import Marks, Places
+from mocosearch.evaluation.retrieval.relevance import Marks, Places
 
 Float64 = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import BadLabels
-from mocosearch.evaluation.labelled import LabelledPhotos, with_classes
+from mocosearch.evaluation.labels.labelled import LabelledPhotos, with_classes
 from mocosearch.evaluation.split import held_out_of, part_named
 from mocosearch.images.walk import find_photos
 from mocosearch_index.paths import printable, shown

@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation import first_k
 from mocosearch.evaluation.examples import pick_examples
 from mocosearch.evaluation.inputs import unit_vectors
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
-from mocosearch.evaluation.ranking import DEPTH, RECALL_STEPS, Ranking, rank
-from mocosearch.evaluation.relevance import Relevance
+from mocosearch.evaluation.retrieval import first_k
+from mocosearch.evaluation.retrieval.ranking import DEPTH, RECALL_STEPS, Ranking, rank
+from mocosearch.evaluation.retrieval.relevance import Relevance
+from mocosearch.evaluation.retrieval.through_index import Shown, index_figures
 from mocosearch.evaluation.split import queries_and_gallery
-from mocosearch.evaluation.through_index import Shown, index_figures
 from mocosearch_index.records import SearchReport, SearchSettings
 
 _FIRST = (1, 5, 10)

@@ -1,0 +1,1 @@
+"""The fast linear probe: many classifiers on frozen vectors, trained at once."""
