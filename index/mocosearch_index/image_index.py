@@ -42,6 +42,7 @@ from mocosearch_index.records import (
     Version,
 )
 from mocosearch_index.search.levels import Selection
+from mocosearch_index.unit_rows import examples, unit_rows
 from mocosearch_index.vectors import Float16, Int64, VectorFile
 from mocosearch_index.verification import inspect, mend, mend_vector_file
 
@@ -194,7 +195,7 @@ class ImageIndex:
         paths = [stamp.path for stamp in (*stamps, *(stamp for _, stamp in moved))]
         if len(set(paths)) != len(paths):
             raise ValueError("a path appears twice in one commit")
-        vectors = _unit_rows([photo.vector for photo in embedded], self.encoder.dim).astype(np.float16)
+        vectors = unit_rows([photo.vector for photo in embedded], self.encoder.dim).astype(np.float16)
         self._open.files.search.drop_file()
         try:
             with self._open.files.catalog.commit() as commit:
@@ -333,7 +334,7 @@ class ImageIndex:
         """
         if queries.ndim != 2:
             raise ValueError(f"queries must be (q, {self.encoder.dim}), not {queries.shape}")
-        unit = _unit_rows(queries, self.encoder.dim)[:, None]
+        unit = unit_rows(queries, self.encoder.dim)[:, None]
         return self._nearest(unit, unit[:, :0], k, where)
 
     def search_by_examples(
@@ -347,7 +348,7 @@ class ImageIndex:
         """
         if not len(like):
             raise ValueError("there must be an example to search by")
-        wanted, unwanted = (_examples(vectors, self.encoder.dim)[None] for vectors in (like, unlike))
+        wanted, unwanted = (examples(vectors, self.encoder.dim)[None] for vectors in (like, unlike))
         return self._nearest(wanted, unwanted, k, where)[0]
 
     def _nearest(self, like: Float32, unlike: Float32, k: int, where: PhotoFilter) -> list[list[tuple[int, float]]]:
@@ -397,32 +398,6 @@ class ImageIndex:
     def _require_writer(self) -> None:
         if self._lock is None:
             raise ValueError("the index was opened for reading")
-
-
-def _unit_rows(vectors: Sequence[Float32] | Float32, dim: int) -> Float32:
-    """Return `vectors` as unit rows (n, dim); ValueError when one has another length or no direction."""
-    if any(np.shape(vector) != (dim,) for vector in vectors):
-        raise ValueError(f"every vector must have {dim} numbers")
-    rows = np.asarray(vectors, np.float32).reshape(-1, dim)
-    norms = np.linalg.norm(rows.astype(np.float64), axis=1, keepdims=True)
-    if not np.isfinite(norms).all() or (norms == 0).any():
-        raise ValueError("every vector must be finite and not all zeros")
-    unit: Float32 = (rows / norms).astype(np.float32)
-    return unit
-
-
-def _examples(vectors: Float32, dim: int) -> Float32:
-    """Return `vectors` as unit rows (n, dim), zeros as they are; ValueError.
-
-    They are rounded as stored vectors are, so that an example and the same one from the index cancel out.
-    """
-    rows = np.asarray(vectors, np.float32)
-    if rows.ndim != 2:
-        raise ValueError(f"examples must be (n, {dim}), not {rows.shape}")
-    seen = rows.any(axis=1)
-    units = np.zeros((len(rows), dim), np.float32)
-    units[seen] = _unit_rows(rows[seen], dim).astype(np.float16)
-    return units
 
 
 def _best(ids: Int64, scores: Float32, least: float) -> list[tuple[int, float]]:
