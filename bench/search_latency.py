@@ -54,7 +54,7 @@ def row(count: int, made: dict[str, Any], found: dict[str, Any]) -> list[str]:
     stated = report["recall_at_10"]
     return [
         f"{count:,}",
-        report["level"],
+        f"{report['level']}{', whitened' if report['whitened'] else ''}",
         "" if report["cells"] is None else f"{report['cells']}, {report['cells_visited']}",
         f"{1000 * statistics.median(taken['ours']):.2f}",
         ratio(taken["ours"], taken["raw"]),
@@ -109,8 +109,10 @@ def main() -> None:
             folder = Path(temporary) / "index"
             run("make", folder, count=count, dim=options.dim)
             for level in options.levels.split(",") if count >= _EXACT_ONLY or options.peers_at == count else ["exact"]:
-                made = run("tune", folder, level=level)
-                levels.append(row(count, made, run("latency", folder, rounds=options.rounds, each=options.repeat)))
+                for whiten in (True, False):  # as by default, then as peers have the vectors
+                    made = run("tune", folder, level=level, whiten=whiten)
+                    found = run("latency", folder, rounds=options.rounds, each=options.repeat)
+                    levels.append(row(count, made, found))
                 for name in peers if count == options.peers_at and level == "ivf" else []:
                     found = run("peer", folder, name=name, rounds=options.rounds, each=options.repeat)
                     others.append(peer_row(count, name, found))

@@ -51,7 +51,7 @@ def photos(start: int, found: Float32) -> Iterator[EmbeddedPhoto]:
 
 
 def make(folder: Path, count: int, dim: int) -> dict[str, Any]:
-    """Make an index of `count` photos, and beside it the truth: what exact search finds for the queries."""
+    """Make an index of `count` photos, and beside it the truth: what exact search by the plain vectors finds."""
     asked, clusters = queries(count, dim), max(1, count // _PHOTOS_A_CLUSTER)
     heap = faiss.ResultHeap(QUERIES, K, keep_max=True)
     with ImageIndex.create(folder, root=folder.parent, encoder=EncoderIdentity("0" * 16, dim, "dice")) as index:
@@ -62,18 +62,24 @@ def make(folder: Path, count: int, dim: int) -> dict[str, Any]:
             scores, places = faiss.knn(asked, stored, K, metric=faiss.METRIC_INNER_PRODUCT)
             heap.add_result(scores, places + start + 1)  # ids go from 1 on
     heap.finalize()
-    np.save(folder.parent / "truth.npy", heap.I)
+    np.save(_truth(folder, whiten=False), heap.I)
     return {}
 
 
-def tune(folder: Path, level: str | None) -> dict[str, Any]:
-    """Make the search structure of a level and its file, as the end of an update does."""
+def tune(folder: Path, level: str | None, whiten: bool) -> dict[str, Any]:
+    """Make the search structure of a level and its file, as the end of an update does.
+
+    What the exact level of whitened vectors finds is the truth for the others.
+    """
     with PeakMemory(_LOOK_SECONDS) as memory, ImageIndex.open(folder, writable=True) as index:
         before = perf_counter()
-        index.set_settings(replace(index.settings, search=SearchSettings(level)))  # type: ignore[arg-type]
+        index.set_settings(replace(index.settings, search=SearchSettings(level, whiten=whiten)))  # type: ignore[arg-type]
         index.save_search_file()
         seconds = perf_counter() - before
         report = asdict(index.search_report())
+    if whiten and level == "exact":
+        with ImageIndex.open(folder) as index:
+            np.save(_truth(folder, whiten), _ours(index)(queries(index.counts()["indexed"], index.encoder.dim)))
     return {"seconds": seconds, "peak": memory.gained_at_peak, "report": report}
 
 
@@ -83,9 +89,9 @@ def latency(folder: Path, rounds: int, each: int) -> dict[str, Any]:
         dim = index.encoder.dim
         asked = queries(index.counts()["indexed"], dim)
         index.search(asked[:1], K)
-    truth = np.load(folder.parent / "truth.npy")
     with ImageIndex.open(folder) as index:
         report = index.search_report()
+        truth = np.load(_truth(folder, report.whitened))
         contestants = {"ours": _ours(index), "raw": _raw(next(folder.glob("search-*.faiss")), report.cells_visited)}
         taken = interleaved(contestants, asked, rounds, each)
         recall = recall_of(contestants["ours"](asked), truth)
@@ -100,7 +106,7 @@ def latency(folder: Path, rounds: int, each: int) -> dict[str, Any]:
 
 def peer(folder: Path, name: str, rounds: int, each: int) -> dict[str, Any]:
     """Search with hnswlib or usearch at our recall, in turns with ours."""
-    truth = np.load(folder.parent / "truth.npy")
+    truth = np.load(_truth(folder, whiten=False))
     with ImageIndex.open(folder) as index:
         ids, stored = index.all_vectors()
         asked = queries(len(ids), index.encoder.dim)
@@ -169,6 +175,10 @@ def interleaved(contestants: dict[str, Search], asked: Float32, rounds: int, eac
 def recall_of(found: np.ndarray, truth: np.ndarray) -> float:
     """Return the share of `truth` (q, K) that was found."""
     return float((truth[:, :, None] == found[:, None, :]).any(axis=2).mean())
+
+
+def _truth(folder: Path, whiten: bool) -> Path:
+    return folder.parent / f"truth-{'whitened' if whiten else 'plain'}.npy"
 
 
 def _ours(index: ImageIndex) -> Search:

@@ -146,14 +146,14 @@ def _reported(folder: Path) -> MocosearchError | None:
 
 
 def _died(error: ChildFailedError, folder: Path, remedy: str) -> RankFailed:
-    """Return the error for ranks that failed unexpectedly: the one that went without a word, or spoke first, is the
-    cause; the others follow from it.
+    """Return the error for ranks that failed unexpectedly: a killed one, or the first that left word, is the cause.
+
+    The others follow from it, though it may be one of them that the launcher names.
     """
+    number, failure = min(error.failures.items(), key=lambda item: (item[1].exitcode >= 0, item[1].timestamp))
     reports = {int(path.stem): json.loads(path.read_text()) for path in folder.glob("*.json")}
-    number, failure = min(
-        error.failures.items(),
-        key=lambda item: (item[1].exitcode >= 0, reports.get(item[0], {"at": 0})["at"], item[1].timestamp),
-    )
+    if failure.exitcode >= 0 and number in reports:
+        number = min(reports, key=lambda rank: reports[rank]["at"])
     if failure.exitcode < 0:
         how = f"was killed by {signal.Signals(-failure.exitcode).name}"
     elif number in reports:

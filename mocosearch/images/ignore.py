@@ -57,6 +57,8 @@ class IgnoreRules:
 
 def _compile(lines: Iterable[str], source: str) -> "list[RegexPattern]":
     """Return the patterns of `lines` without empty ones and comments."""
+    # "a/**/" means all folders in a; pathspec takes it for "a/", and "a/**/*/" for what is meant.
+    lines = [f"{line}*/" if line.endswith("/**/") else line for line in lines]
     lines = [line for line in lines if line.strip() and not line.startswith("#")]
     if not lines:
         return []

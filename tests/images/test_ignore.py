@@ -118,6 +118,8 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @example({"": ["a/**", "!a/a.jpg"]})
 @example({"": ["a/**", "!a/b/", "!a/b/*"]})
 @example({"": ["**/b", "!/a/b"], "a": ["b/"]})
+@example({"": ["a/**/"]})
+@example({"": ["*", "!*/**/", "!**/a.jpg"]})
 def test_what_is_left_out_is_what_git_leaves_out(git: list[str], files: dict[str, list[str]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
