@@ -148,7 +148,7 @@ class SearchReport:
     level: SearchLevel
     count: int  # vectors in it
     dim: int  # numbers of a vector in it
-    whitened: bool  # scores are cosines of whitened vectors: photos with nothing in common are near 0
+    whitened: bool  # scores are cosines of whitened vectors: photos with nothing in common are around 0
     bytes_a_vector: float  # of memory
     recall_at_10: float | None  # against exact search; None: it is exact itself
     cells: int | None  # nlist and nprobe of FAISS's inverted file; None: exact
