@@ -51,8 +51,8 @@ def variants(folder: Path, photos: Photos, encoder: Encoder, head: torch.nn.Modu
     yield "averaged with the mirrored picture", flipped
     n, dims = len(photos.paths), [dim for dim in _DIMS if dim < encoder.dim]
 
-    def spread(vectors: Float32, **how: float | None) -> Float32:
-        return unit_vectors(Spread(**how)(vectors, vectors[:n]))  # type: ignore[arg-type]
+    def spread(vectors: Float32, power: float = 0.0, floor: float = 0.0, dim: int | None = None) -> Float32:
+        return unit_vectors(Spread(power, floor, dim)(vectors, vectors[:n]))
 
     yield "centered", spread(base)
     yield from ((f"PCA, {dim} numbers", spread(base, dim=dim)) for dim in dims)

@@ -159,7 +159,7 @@ def clip_retrieval_style(assets: Assets, batch: int, workers: int) -> Job:
     Its own settings: batches of 256, 4 processes; `batch_size` and `num_prepro_workers` are what its documentation
     offers.
     """
-    network = assets.load().network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    network = assets.load().network.to(memory_format=torch.contiguous_format)
     with torch.no_grad():
         traced = torch.jit.trace(network, torch.zeros(1, 3, 224, 224))
     view = transforms.Compose(
@@ -189,7 +189,7 @@ def clip_retrieval_style(assets: Assets, batch: int, workers: int) -> Job:
 
 def naive(assets: Assets) -> Job:
     """One photo after the other: Pillow, torchvision's transforms, the float32 network."""
-    network = assets.load().network.to(memory_format=torch.contiguous_format)  # type: ignore[call-overload]
+    network = assets.load().network.to(memory_format=torch.contiguous_format)
     view = transforms.Compose(
         [
             transforms.Resize(256),

@@ -16,7 +16,7 @@ import numpy as np
 
 from bench.peak_memory import PeakMemory
 from mocosearch_index.image_index import ImageIndex
-from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Float32, SearchSettings
+from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, Float32, SearchLevel, SearchSettings
 
 K = 10
 QUERIES = 200  # to measure recall with; none of them is stored
@@ -66,14 +66,14 @@ def make(folder: Path, count: int, dim: int) -> dict[str, Any]:
     return {}
 
 
-def tune(folder: Path, level: str | None, whiten: bool) -> dict[str, Any]:
+def tune(folder: Path, level: SearchLevel, whiten: bool) -> dict[str, Any]:
     """Make the search structure of a level and its file, as the end of an update does.
 
     What the exact level of whitened vectors finds is the truth for the others.
     """
     with PeakMemory(_LOOK_SECONDS) as memory, ImageIndex.open(folder, writable=True) as index:
         before = perf_counter()
-        index.set_settings(replace(index.settings, search=SearchSettings(level, whiten=whiten)))  # type: ignore[arg-type]
+        index.set_settings(replace(index.settings, search=SearchSettings(level, whiten=whiten)))
         index.save_search_file()
         seconds = perf_counter() - before
         report = asdict(index.search_report())

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.errors import Unscorable
-from mocosearch.evaluation.inputs import Vectors, checked_vectors, unit_vectors
+from mocosearch.evaluation.inputs import Vectors, checked_vectors, gram, unit_vectors
 from mocosearch.evaluation.neighbors import nearest
 from mocosearch.evaluation.outcome import Curve, Figure, Outcome
 
@@ -94,8 +94,8 @@ def label_free_health(vectors: NDArray[np.floating]) -> Health:
 def singular_values(vectors: Vectors) -> NDArray[np.float64]:
     """Return the singular values of (n, dim), largest first."""
     # As roots of eigenvalues of the smaller Gram matrix: seconds where a decomposition takes minutes.
-    gram = _gram(vectors if vectors.shape[1] <= len(vectors) else np.ascontiguousarray(vectors.T))
-    values: NDArray[np.float64] = np.sqrt(np.clip(np.linalg.eigvalsh(gram), 0, None))[::-1]
+    products = gram(vectors if vectors.shape[1] <= len(vectors) else np.ascontiguousarray(vectors.T))
+    values: NDArray[np.float64] = np.sqrt(np.clip(np.linalg.eigvalsh(products), 0, None))[::-1]
     return values
 
 
@@ -226,12 +226,3 @@ def _notices(health: Health, photos: int, dim: int, augmented: int) -> Iterator[
         yield f"A photo has no more than {photos - 1} others, so all of them always stay the nearest: add photos."
     if augmented < photos:
         yield f"Alignment and neighbor stability are of {augmented:,} of the {photos:,} photos."
-
-
-def _gram(vectors: Vectors) -> NDArray[np.float64]:
-    """Return vectors.T @ vectors (dim, dim) in float64, converting some rows at a time."""
-    total = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for start in range(0, len(vectors), _ROWS):
-        block = vectors[start : start + _ROWS].astype(np.float64)
-        total += block.T @ block
-    return total

@@ -8,6 +8,8 @@ from mocosearch.errors import Unscorable
 Vectors = NDArray[np.float32]
 Labels = NDArray[np.int64]
 
+_BLOCK = 2**22  # numbers converted at once
+
 
 def checked_vectors(vectors: NDArray[np.floating]) -> Vectors:
     """Return (n, dim) as float32; ValueError for another shape, Unscorable for NaN or infinity."""
@@ -40,3 +42,13 @@ def checked_labels(labels: NDArray[np.integer], count: int) -> Labels:
         raise ValueError(f"labels must have shape ({count},), not {labels.shape}")
     renumbered: Labels = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     return renumbered
+
+
+def gram(vectors: Vectors, center: NDArray[np.float64] | float = 0.0) -> NDArray[np.float64]:
+    """Return x.T @ x (dim, dim) in float64 of x = `vectors` (n, dim) less `center` (dim,), some rows at a time."""
+    total = np.zeros((vectors.shape[1], vectors.shape[1]))
+    rows = max(1, _BLOCK // max(1, vectors.shape[1]))
+    for start in range(0, len(vectors), rows):
+        block = vectors[start : start + rows].astype(np.float64) - center
+        total += block.T @ block
+    return total

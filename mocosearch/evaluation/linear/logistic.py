@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from mocosearch.evaluation.inputs import gram
 from mocosearch.randomness import permutation
 
 _BATCH = 256  # photos, at most
@@ -60,7 +61,7 @@ def principal_axes(vectors: NDArray[np.float32]) -> Axes:
         used = _used(variances)
         directions = standardized.T @ (shares[:, used] / (len(vectors) * variances[used]).sqrt())
     else:
-        covariance = _covariance(vectors, mean)
+        covariance = gram(vectors, mean) / len(vectors)
         scale = _scale(covariance.diagonal(), mean)
         variances, directions = torch.linalg.eigh(torch.from_numpy(covariance * scale[:, None] * scale))
         used = _used(variances)
@@ -152,13 +153,3 @@ def _damping(variances: Tensor, batch: float) -> float:
         directions = float((variances / (variances + largest * math.exp(middle))).sum())
         low, high = (low, middle) if directions <= batch else (middle, high)
     return largest * math.exp(high)
-
-
-def _covariance(vectors: NDArray[np.float32], mean: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the covariance (dim, dim) in float64, converting some rows at a time."""
-    total = np.zeros((len(mean), len(mean)))
-    rows = max(1, _BLOCK // len(mean))
-    for start in range(0, len(vectors), rows):
-        block = vectors[start : start + rows] - mean
-        total += block.T @ block
-    return total / len(vectors)
