@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch_index.records import Float32
+from mocosearch_index.search.projection import FEWEST, Projection
 
 Float16 = NDArray[np.float16]
 Int64 = NDArray[np.int64]
@@ -26,8 +27,7 @@ NEVER = 2.0  # a threshold above every likeness
 _NEIGHBOR = 10  # whose distance is the scale: up to ten copies of a photo do not hide each other
 _LEAST = 0.1  # scale, or a dozen copies would hide each other, and what float16 rounds off count
 _FITTED = 20_000  # rows, at most
-_FEW = 50  # rows, with which there is nothing to fit
-_FLOOR = 0.01  # of the largest variance
+_FLOOR = 0.01  # of the largest variance: less than for searches, for copies differ in what hardly varies among photos
 _ROWS = 1024  # compared at once with all others
 _COLUMNS = 8192
 _MARKS = 1 << 27  # bytes for the marks of a block
@@ -36,30 +36,20 @@ _MARKS = 1 << 27  # bytes for the marks of a block
 class Spreading:
     """Takes from vectors what all of them share and evens out their variance, so that copies stand out.
 
-    Outputs of a network crowd around their mean: any two photos may have a cosine of 0.9. Centered, whitened (no
-    component's variance counts as less than a hundredth of the largest: that would only raise noise) and scaled to
-    unit length again, different photos come near 0. Fewer than 50 vectors stay as they are.
+    Outputs of a network crowd around their mean: any two photos may have a cosine of 0.9. Centered, whitened (with
+    a hundredth of the largest variance added to all, for less would only raise noise) and scaled to unit length again,
+    different photos come near 0. Fewer than 50 vectors, or equal ones, stay as they are.
     """
 
     def __init__(self, vectors: Float16) -> None:
         """Fit to unit rows (n, dim), of which 20,000 are enough."""
-        self._mean, self._matrix = np.zeros(vectors.shape[1], np.float32), None
-        if len(vectors) >= _FEW:
-            places = np.linspace(0, len(vectors) - 1, min(len(vectors), _FITTED)).astype(np.int64)
-            rows = vectors[places].astype(np.float32)
-            self._mean = rows.mean(axis=0)
-            rows -= self._mean
-            variances, axes = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
-            floor = max(_FLOOR * variances[-1], np.finfo(np.float32).tiny)
-            self._matrix = (axes / np.sqrt(variances.clip(0) + floor)).astype(np.float32)
+        places = np.linspace(0, len(vectors) - 1, min(len(vectors), _FITTED)).astype(np.int64)
+        few = len(vectors) < FEWEST
+        self._projection = None if few else Projection.learn(vectors[places].astype(np.float32), None, _FLOOR)
 
     def __call__(self, vectors: Float32) -> Float32:
         """Return unit rows (n, dim) for unit rows (n, dim)."""
-        if self._matrix is None:
-            return vectors
-        rows = (vectors - self._mean) @ self._matrix
-        spread: Float32 = rows / np.linalg.norm(rows, axis=1, keepdims=True).clip(np.finfo(np.float32).tiny)
-        return spread
+        return vectors if self._projection is None else self._projection.apply(vectors)
 
     def all(self, vectors: Float16) -> Float16:
         """Do it to many rows, in place."""

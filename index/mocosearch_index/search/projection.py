@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mocosearch_index.records import Float32, SearchSettings
 
-_FEWEST = 50  # photos: with fewer, searches by the vectors as they are do as well
+FEWEST = 50  # photos: with fewer, searches by the vectors as they are do as well
 # Of the largest variance, added to all of them when whitening: docs/decisions.md measured it. With less of it,
 # directions that hardly tell photos apart come to count as much as those that do.
 _FLOOR = 0.2
@@ -33,16 +33,23 @@ class Projection:
 
         None: nothing is asked for, n is too small, or all vectors are the same.
         """
-        dim = vectors.shape[1]
         if not projects(settings) or not enough(len(vectors), settings):
             return None
+        return cls.learn(vectors, settings.dim, _FLOOR if settings.whiten else None)
+
+    @classmethod
+    def learn(cls, vectors: Float32, dim: int | None, floor: float | None) -> Self | None:
+        """Fit a PCA to `dim` numbers (None: all) to `vectors` (n, dim); None when all of them are the same.
+
+        `floor`: whiten, with this share of the largest variance added to all variances; None: leave them.
+        """
         mean = vectors.mean(axis=0, dtype=np.float64)
         variances, axes = np.linalg.eigh(_covariance(vectors, mean))  # ascending
         largest = variances[-1]
         if largest <= _NOTHING_VARIES:
             return None
-        kept = slice(dim - min(settings.dim or dim, dim), None)
-        scales = 1 / np.sqrt(variances[kept].clip(0) + _FLOOR * largest) if settings.whiten else 1
+        kept = slice(len(mean) - min(dim or len(mean), len(mean)), None)
+        scales = 1 if floor is None else 1 / np.sqrt(variances[kept].clip(0) + floor * largest)
         matrix = np.ascontiguousarray((axes[:, kept] * scales).T, np.float32)
         return cls(matrix, (-matrix.astype(np.float64) @ mean).astype(np.float32))
 
@@ -65,7 +72,7 @@ def projects(settings: SearchSettings) -> bool:
 
 def enough(count: int, settings: SearchSettings) -> bool:
     """Tell whether `count` photos are enough to fit one: the PCA of fewer than `settings.dim` has not so many axes."""
-    return count >= max(_FEWEST, settings.dim or 0)
+    return count >= max(FEWEST, settings.dim or 0)
 
 
 def _covariance(vectors: Float32, mean: NDArray[np.float64]) -> NDArray[np.float64]:
