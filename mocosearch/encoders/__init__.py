@@ -2,7 +2,7 @@
 
 from mocosearch.encoders.card import IMAGENET, EncoderCard, EncoderFacts, Preprocessing, fingerprint
 from mocosearch.encoders.encoder import Encoder, load_encoder, save_encoder
-from mocosearch.encoders.sources import FORMS
+from mocosearch.encoders.sources import FORMS, new_network
 from mocosearch.encoders.untrained import untrained_like
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Preprocessing",
     "fingerprint",
     "load_encoder",
+    "new_network",
     "save_encoder",
     "untrained_like",
 ]

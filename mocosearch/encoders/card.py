@@ -12,10 +12,10 @@ import torch
 from PIL import Image
 from torch import Tensor
 
+from mocosearch import imagenet
 from mocosearch.encoders.checkpoint_formats import is_batch_count
 from mocosearch.errors import BadCheckpoint
 from mocosearch.images.geometry import Geometry
-from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch_index.paths import printable
 
 FORMAT = 1
@@ -51,7 +51,7 @@ class Preprocessing:
         return torch.from_numpy(self.geometry.cut(image)).permute(2, 0, 1)
 
 
-IMAGENET = Preprocessing(resize=256, crop=224, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+IMAGENET = Preprocessing(resize=256, crop=224, mean=imagenet.MEAN, std=imagenet.STD)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import safetensors.torch
 import torch
@@ -162,15 +163,35 @@ def _foreign(
     return Source(place, _network(card, foreign.backbone, place), card, preprocessing)
 
 
-def new_network(card: EncoderCard) -> nn.Module:
-    """Build the network that `card` tells of with new weights, drawn from torch's generator.
+class NamedNetwork(Protocol):
+    """What says which network it is: the card of an encoder, or the backbone of a recipe."""
+
+    @property
+    def architecture(self) -> str:
+        """Return a torchvision ResNet, or timm:NAME."""
+
+    @property
+    def small_stem(self) -> bool:
+        """Tell whether its first convolution is that for small images; all three as for `nets.build_backbone`."""
+
+    @property
+    def stem_padding(self) -> int:
+        """Return the padding of that convolution."""
+
+    @property
+    def stem_relu(self) -> bool:
+        """Tell whether a ReLU follows it."""
+
+
+def new_network(named: NamedNetwork) -> nn.Module:
+    """Build the network that `named` tells of with new weights, drawn from torch's generator.
 
     Raises BadRecipe, MissingExtra, NoEncoder for an architecture that is not known here.
     """
-    if card.architecture.startswith(timm_models.SCHEME):
-        return timm_models.build(card.architecture.removeprefix(timm_models.SCHEME))
+    if named.architecture.startswith(timm_models.SCHEME):
+        return timm_models.build(named.architecture.removeprefix(timm_models.SCHEME))
     return build_backbone(
-        card.architecture, small_stem=card.small_stem, stem_padding=card.stem_padding, stem_relu=card.stem_relu
+        named.architecture, small_stem=named.small_stem, stem_padding=named.stem_padding, stem_relu=named.stem_relu
     )
 
 

@@ -99,5 +99,5 @@ def _embed(images: Mapping[int, Pixels], views: ViewsSection, seed: int, encoder
     places, pixels = np.array(list(images)), list(images.values())
     sizes = np.array([image.shape[:2] for image in pixels])
     drawn = [draw_parameters(views, sizes, seed=seed, epoch=_EPOCH, ids=places, view=view) for view in range(2)]
-    pair = [as_pixels(make_view(pixels, parameters, views, encoder.device)) for parameters in drawn]
+    pair = [as_pixels(make_view(pixels, parameters, views, encoder.device), views) for parameters in drawn]
     return TwoViews(places, *(encoder.embed(view) for view in pair))

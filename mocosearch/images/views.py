@@ -20,8 +20,6 @@ from mocosearch.images.view_parameters import Floats, ViewParameters
 if TYPE_CHECKING:
     from mocosearch.recipes import ViewsSection
 
-IMAGENET_MEAN = (0.485, 0.456, 0.406)
-IMAGENET_STD = (0.229, 0.224, 0.225)
 _VALUES_AT_ONCE = 1 << 20  # of the images that a CPU works on together: as many as its cache holds
 _CROPS_AT_ONCE = 32  # bounds the float copy of the uncropped images on a GPU
 
@@ -40,9 +38,9 @@ def make_view(
     return view_of_flat(torch.from_numpy(flat).to(device), parameters, views)
 
 
-def as_pixels(view: Tensor) -> Tensor:
+def as_pixels(view: Tensor, views: "ViewsSection") -> Tensor:
     """Turn a normalized view (B, 3, H, W) back into pixels, uint8 on the CPU, which is what an encoder takes."""
-    mean, std = (torch.tensor(value, device=view.device)[:, None, None] for value in (IMAGENET_MEAN, IMAGENET_STD))
+    mean, std = _normalization(views, view.device)
     return ((view * std + mean) * 255).round().clamp(0, 255).to(torch.uint8).cpu()
 
 
@@ -75,9 +73,14 @@ def augment(x: Tensor, parameters: ViewParameters, views: "ViewsSection") -> Ten
             x = color.to_gray_where(x, parameters.grayscale)
         else:
             x = blur_where(x, parameters.blur, parameters.sigma)
-    mean = torch.tensor(IMAGENET_MEAN, device=x.device)[:, None, None]
-    std = torch.tensor(IMAGENET_STD, device=x.device)[:, None, None]
+    mean, std = _normalization(views, x.device)
     return x.sub_(mean).div_(std)
+
+
+def _normalization(views: "ViewsSection", device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return mean and standard deviation, (3, 1, 1) each."""
+    mean, std = (torch.tensor(values, device=device)[:, None, None] for values in (views.mean, views.std))
+    return mean, std
 
 
 def resize_each(crops: Sequence[Pixels], size: int) -> Tensor:

@@ -14,7 +14,6 @@ from mocosearch.distributed import gather
 from mocosearch.embed import Shares, cores_of_torch
 from mocosearch.encoders import Encoder
 from mocosearch.errors import NotFrozen
-from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
 from mocosearch.methods import Method
 from mocosearch.methods.base import Metrics
 
@@ -31,8 +30,6 @@ class LinearClassifier(Method):
 
     views_per_image: ClassVar[int] = 1
     labels: Tensor
-    scale: Tensor
-    shift: Tensor
 
     def __init__(self, encoder: Encoder, labels: Tensor, classes: int, *, seed: int) -> None:
         """`labels`, int64 (n,): the class of each image that is trained on, by its id."""
@@ -45,10 +42,6 @@ class LinearClassifier(Method):
             nn.init.normal_(self.fc.weight, std=_STANDARD_DEVIATION)
         nn.init.zeros_(self.fc.bias)
         self.register_buffer("labels", labels)
-        # From the views' normalization to the encoder's: 1 and 0 where they are the same.
-        mean, std = _of_channels(encoder.preprocessing.mean), _of_channels(encoder.preprocessing.std)
-        self.register_buffer("scale", (_of_channels(IMAGENET_STD) / std).float())
-        self.register_buffer("shift", ((_of_channels(IMAGENET_MEAN) - mean) / std).float())
         self._at_once = Shares.of(encoder.device, encoder.preprocessing.crop, cores_of_torch(), None).batch
         self.to(encoder.device)
 
@@ -71,7 +64,7 @@ class LinearClassifier(Method):
         """
         (images,) = views
         labels = self.labels[ids.to(self.labels.device)]
-        logits = self.fc(self.features(images * self.scale + self.shift))
+        logits = self.fc(self.features(images))
         a_rank = gather(torch.full((1,), float(len(ids)), device=logits.device)).mean()  # images, on average
         loss = F.cross_entropy(logits, labels, reduction="sum") / a_rank
         return loss, {"accuracy": (logits.argmax(dim=1) == labels).sum().detach() / a_rank}
@@ -87,10 +80,6 @@ class LinearClassifier(Method):
                 f"The network changed while it was evaluated ({changed[0]}, {len(changed)} of {len(before)} tensors), "
                 "so that the figure would not be the encoder's: use `eval linear --fast`, which runs it once."
             )
-
-
-def _of_channels(values: Sequence[float]) -> Tensor:
-    return torch.tensor(values, dtype=torch.float64)[:, None, None]
 
 
 def _bits(tensor: Tensor) -> Tensor:

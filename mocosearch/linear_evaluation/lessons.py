@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mocosearch.distributed import on_first_rank, rank, world_size
-from mocosearch.encoders import Encoder
+from mocosearch.encoders import Encoder, Preprocessing
 from mocosearch.errors import Unscorable
 from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.images.pack import UnpackedPhoto
@@ -50,7 +50,7 @@ def prepare_lessons(
     Crops are as large as the encoder's input. `workers` processes prepare them, None: by the rule of the device.
     Raises Unscorable unless those that can be read are of two classes.
     """
-    views, root = views_of(encoder.preprocessing.crop), photos.root.absolute()
+    views, root = views_of(encoder.preprocessing), photos.root.absolute()
     folder = default_pack_folder(root, views)
     stamps = on_first_rank(lambda: _stamps(photos))
     on_first_rank(lambda: pack_photos(root, stamps, views, folder, progress))
@@ -75,18 +75,23 @@ def prepare_lessons(
     return Lessons(ViewBatches(pack, packed, order, encoder.device, workers=workers), labels, skipped)
 
 
-def views_of(crop: int) -> ViewsSection:
-    """Return the protocol's augmentation at `crop` pixels: a random resized crop and a flip, no change of color."""
+def views_of(preprocessing: Preprocessing) -> ViewsSection:
+    """Return the protocol's augmentation, as large and normalized as the encoder's pictures are.
+
+    It is a random resized crop and a flip, without a change of color.
+    """
     none = {"brightness": 0, "contrast": 0, "saturation": 0, "hue": 0, "p": 0}
     return ViewsSection.model_validate(
         {
-            "crop": crop,
+            "crop": preprocessing.crop,
             "scale": _SCALE,
             "order": (),
             "color_jitter": none,
             "grayscale": 0,
             "blur": {"sigma": (1, 1), "p": 0},
             "flip": _FLIP,
+            "mean": preprocessing.mean,
+            "std": preprocessing.std,
         }
     )
 

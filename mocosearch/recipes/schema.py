@@ -4,6 +4,8 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat, model_validator
 
+from mocosearch import imagenet
+
 Probability = Annotated[float, Field(ge=0, le=1)]
 Strength = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(gt=0, le=1)]
@@ -24,10 +26,12 @@ class Section(BaseModel):
 
 
 class BackboneSection(Section):
-    """The network whose output is searched."""
+    """The network whose output is searched; `nets.build_backbone` tells of the stem, and timm:NAME has its own."""
 
     architecture: str
     small_stem: bool = False
+    stem_padding: int = Field(default=1, ge=0, le=3)
+    stem_relu: bool = True
 
 
 class ContrastiveSection(Section):
@@ -87,7 +91,10 @@ class BlurSection(Section):
 
 
 class ViewsSection(Section):
-    """The augmentation that makes two views of an image; `order` is the order of application after the crop."""
+    """The augmentation that makes two views of an image; `order` is the order of application after the crop.
+
+    `mean` and `std` normalize it: ImageNet's, or with --init those that the encoder was trained with.
+    """
 
     crop: Side
     scale: Annotated[tuple[Share, Share], AfterValidator(_rising)]
@@ -96,6 +103,8 @@ class ViewsSection(Section):
     grayscale: Probability
     blur: BlurSection
     flip: Probability
+    mean: tuple[float, float, float] = imagenet.MEAN
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = imagenet.STD
 
 
 class OptimizerSection(Section):

@@ -7,13 +7,12 @@ from torch import Tensor
 
 from mocosearch import randomness
 from mocosearch.distributed import seeded_permutation, world_size
-from mocosearch.encoders import Preprocessing
-from mocosearch.errors import BadDevices, NoPhotos
-from mocosearch.images.views import IMAGENET_MEAN, IMAGENET_STD
+from mocosearch.encoders import Encoder, Preprocessing, new_network
+from mocosearch.errors import BadDevices, BadRecipe, NoPhotos
 from mocosearch.methods import EndToEnd, InstanceDiscrimination, Method, MoCo
 from mocosearch.methods.dictionaries import MemoryBank, Queue
-from mocosearch.nets import ProjectedEncoder, build_backbone, build_head, feature_dim
-from mocosearch.recipes import EndToEndSection, MemoryBankSection, MocoSection, Recipe
+from mocosearch.nets import ProjectedEncoder, backbone_names, build_head, feature_dim
+from mocosearch.recipes import BackboneSection, EndToEndSection, MemoryBankSection, MocoSection, Recipe
 
 FEWEST_PHOTOS = 8
 MOST_KEYS = 65536
@@ -53,6 +52,39 @@ def fit_to_collection(recipe: Recipe, photos: int, *, ranks: int = 1) -> tuple[R
     return recipe.model_copy(update={"batch": batch, "method": method.model_copy(update=fitted)}), notices
 
 
+def continued(recipe: Recipe, init: Encoder) -> Recipe:
+    """Return the recipe with the architecture of `init`, and photos normalized as they were for it."""
+    card, seen = init.card, init.preprocessing
+    backbone = BackboneSection(
+        architecture=card.architecture,
+        small_stem=card.small_stem,
+        stem_padding=card.stem_padding,
+        stem_relu=card.stem_relu,
+    )
+    views = recipe.views.model_copy(update={"mean": seen.mean, "std": seen.std})
+    return recipe.model_copy(update={"backbone": backbone, "views": views})
+
+
+def check_sizes(recipe: Recipe) -> None:
+    """Raise BadRecipe unless the network takes pictures as large as the views, and as what the encoder will see.
+
+    ResNets take every size; some networks of timm only that for which they were made.
+    """
+    if recipe.backbone.architecture in backbone_names():
+        return
+    network = new_network(recipe.backbone).eval()
+    for size in (recipe.views.crop, recipe.encoder_input.crop):
+        try:
+            with torch.inference_mode():
+                network(torch.zeros(1, 3, size, size))
+        except (AssertionError, RuntimeError, ValueError) as error:
+            reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise BadRecipe(
+                f"{recipe.backbone.architecture} takes no pictures of {size} pixels ({reason}): --set views.crop, "
+                "encoder_input.crop and encoder_input.resize to the size it was made for."
+            ) from None
+
+
 def negatives(recipe: Recipe) -> int:
     """Return K, the number of negatives that each query of a fitted recipe meets."""
     method = recipe.method
@@ -62,7 +94,7 @@ def negatives(recipe: Recipe) -> int:
 def preprocessing_of(recipe: Recipe) -> Preprocessing:
     """Return how the recipe's finished encoder sees a photo."""
     size = recipe.encoder_input
-    return Preprocessing(resize=size.resize, crop=size.crop, mean=IMAGENET_MEAN, std=IMAGENET_STD)
+    return Preprocessing(resize=size.resize, crop=size.crop, mean=recipe.views.mean, std=recipe.views.std)
 
 
 def build_method(
@@ -74,7 +106,7 @@ def build_method(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(randomness.seed_of(recipe.seed))
-        backbone = build_backbone(recipe.backbone.architecture, small_stem=recipe.backbone.small_stem)
+        backbone = new_network(recipe.backbone)
         if init is not None:
             backbone.load_state_dict(init)
         head = build_head(recipe.method.head, feature_dim(backbone), recipe.method.feature_dim)

@@ -110,7 +110,7 @@ class Monitor:
             drawn = draw_parameters(
                 recipe.views, sizes, seed=recipe.seed, epoch=_FIXED, ids=chosen[:ALIGNED], view=view
             )
-            self._views.append(as_pixels(make_view(images[:ALIGNED], drawn, recipe.views, device)))
+            self._views.append(as_pixels(make_view(images[:ALIGNED], drawn, recipe.views, device), recipe.views))
         self._probe = probe
 
     def look(self, encoder: Encoder, *, step: int, epoch: float) -> HealthReport:

@@ -12,14 +12,15 @@ from mocosearch import __version__
 from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoders import Encoder
-from mocosearch.errors import BadCheckpoint, BadDevices, BadRecipe, NoPhotos, NotLabelled
+from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
 from mocosearch.images.walk import find_photos
-from mocosearch.nets import backbone_names
-from mocosearch.recipes import BackboneSection, Recipe
+from mocosearch.recipes import Recipe
 from mocosearch.training.build import (
     FEWEST_PER_RANK,
     build_method,
     build_optimizer,
+    check_sizes,
+    continued,
     fit_to_collection,
     preprocessing_of,
 )
@@ -60,25 +61,15 @@ def new_run(
     """Find and pack the photos, fit the recipe to them, turn `minutes` into a number of steps, write the folder.
 
     `numbered`: where `folder` is taken, FOLDER-2 and so on is made. `steps` is that number where it is known already.
-    The backbone starts from that of `init`, whose architecture then replaces the recipe's. On several ranks the first
-    one does what is done once. Raises NoPhotos for fewer than 8 photos that can be read, NotLabelled for a probe that
-    is not sorted into class folders. `workers` is the number of processes that prepare batches; it changes no result.
+    The backbone starts from that of `init`: see `continued`. On several ranks the first one does what is done once.
+    Raises NoPhotos for fewer than 8 photos that can be read, NotLabelled for a probe that is not sorted into class
+    folders, BadRecipe. `workers` is the number of processes that prepare batches; it changes no result.
     """
     if options.tensorboard:
         check_tensorboard()
     if init is not None:
-        if init.card.architecture not in backbone_names():
-            raise BadRecipe(
-                f"--init cannot take {init.card.architecture}: training builds ResNets of torchvision; name an encoder "
-                "that is one, or leave --init out."
-            )
-        if init.card.stem_padding != 1 or not init.card.stem_relu:
-            raise BadRecipe(
-                f"--init cannot take the first convolution of {init.card.recipe}: training builds ResNets of "
-                "torchvision; name another encoder, or leave --init out."
-            )
-        backbone = BackboneSection(architecture=init.card.architecture, small_stem=init.card.small_stem)
-        recipe = recipe.model_copy(update={"backbone": backbone})
+        recipe = continued(recipe, init)
+    check_sizes(recipe)
     root = root.absolute()
     pack_folder = pack_folder or default_pack_folder(root, recipe.views)
     stamps = on_first_rank(lambda: _find(root, recipe, pack_folder, on_photo))
@@ -148,9 +139,9 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
     if facts.tensorboard:
         check_tensorboard()
     if run_folder.is_finished:
-        raise BadCheckpoint(f"The run in {folder} is finished; its encoder is {run_folder.encoder}.")
+        raise BadCheckpoint(f"The run in {folder} is finished; its encoder is {run_folder.encoder}. To train anew name another --out.")
     if recipe.batch % world_size() or recipe.batch < FEWEST_PER_RANK * world_size():
-        raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {world_size()} devices.")
+        raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {world_size()} devices: ask for fewer --devices.")
     root, pack_folder = Path(facts.root), Path(facts.pack_folder)
     on_first_rank(lambda: pack_photos(root, stamps, recipe.views, pack_folder, on_photo))
     pack, photos, skipped = open_packed(root, stamps, recipe.views, pack_folder)

@@ -208,6 +208,8 @@ class Run:
         return EncoderCard(
             architecture=self.recipe.backbone.architecture,
             small_stem=self.recipe.backbone.small_stem,
+            stem_padding=self.recipe.backbone.stem_padding,
+            stem_relu=self.recipe.backbone.stem_relu,
             feature_dim=self.recipe.method.feature_dim,
             trained_on=str(self.root) + (f", continued from {self.continued_from}" if self.continued_from else ""),
             photos=self.photos,

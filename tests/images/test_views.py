@@ -256,4 +256,4 @@ def test_pixels_come_back_from_a_view_that_only_crops(seed: int) -> None:
     nothing, no_amount = np.zeros(2, dtype=bool), np.zeros((2, 4))
     drawn = ViewParameters(whole, nothing, nothing, no_amount.astype(int), no_amount, nothing, nothing, np.ones(2))
     view = make_view(images, drawn, VIEWS.model_copy(update={"crop": 24}), CPU)
-    np.testing.assert_array_equal(as_pixels(view).permute(0, 2, 3, 1).numpy(), np.stack(images))
+    np.testing.assert_array_equal(as_pixels(view, VIEWS).permute(0, 2, 3, 1).numpy(), np.stack(images))

@@ -95,7 +95,7 @@ class Reference:
         """Crop between 8% and all of the photo, resize to the encoder's input, mirror half of them, normalize."""
         image = torch.from_numpy(self.images[id]).permute(2, 0, 1) / 255
         drawn = draw_parameters(
-            views_of(16), np.array([image.shape[1:]]), seed=SEED, epoch=epoch, ids=np.array([id]), view=0
+            views_of(PREPROCESSING), np.array([image.shape[1:]]), seed=SEED, epoch=epoch, ids=np.array([id]), view=0
         )
         view = tv.resized_crop(image, *drawn.boxes[0].tolist(), [16, 16], antialias=True)
         return tv.normalize(view.flip(2) if drawn.flip[0] else view, PREPROCESSING.mean, PREPROCESSING.std)
@@ -119,7 +119,7 @@ def test_every_step_is_that_of_the_authors_script_in_plain_pytorch(photos: Label
 
 def test_the_views_are_random_resized_crops_and_flips_and_nothing_else() -> None:
     sizes = np.full((4000, 2), 100)
-    drawn = draw_parameters(views_of(16), sizes, seed=0, epoch=0, ids=np.arange(4000), view=0)
+    drawn = draw_parameters(views_of(PREPROCESSING), sizes, seed=0, epoch=0, ids=np.arange(4000), view=0)
     area = drawn.boxes[:, 2:].prod(axis=1) / 100**2
     assert area.min() < 0.1 < 0.95 < area.max()
     assert area.min() == pytest.approx(0.08, abs=0.01)
