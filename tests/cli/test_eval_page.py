@@ -65,7 +65,7 @@ def test_every_command_of_the_page_runs(folder: Path, capsys: pytest.CaptureFixt
     [told] = [json.loads(out) for out in printed if out.startswith("{")]
     [example] = [
         block
-        for block in re.findall(r"^```\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+        for block in re.findall(r"^```json\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
         if block.startswith("{")
     ]
     shown = json.loads(example)
