@@ -1,4 +1,4 @@
-"""Which device to use, and in which precision: a fixed rule by device, never a measured choice."""
+"""Which device to use, and in which precision: a fixed rule by device, never a measured choice. And when it is full."""
 
 import torch
 
@@ -19,3 +19,8 @@ def autocast_dtype(device: torch.device) -> torch.dtype | None:
 def precision_name(device: torch.device) -> str:
     """Name the precision that `autocast_dtype` gives, for reports."""
     return "bfloat16" if autocast_dtype(device) else "float32"
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Tell torch's failed allocations from its other errors: on a CPU they have no class of their own."""
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)

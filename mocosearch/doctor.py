@@ -28,7 +28,7 @@ _PACKAGES = {
 # What comes out of importing packages that do not fit each other, or the machine.
 _IMPORT_FAILURES = (ImportError, OSError, RuntimeError, AttributeError, ValueError)
 _CPU_FEATURES = ("avx2", "avx512_bf16", "amx_bf16")
-_REINSTALL = "pip install --force-reinstall mocosearch"
+_REINSTALL = "pip install --force-reinstall . in the checkout of mocosearch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def _faiss_twice() -> list[Check]:
     installed = [name for name in ("faiss-cpu", "faiss-gpu") if _is_installed(name)]
     if len(installed) < 2:
         return []
-    remedy = f"pip uninstall -y faiss-cpu faiss-gpu && {_REINSTALL}"
+    remedy = "pip uninstall -y faiss-cpu faiss-gpu, then pip install . in the checkout of mocosearch"
     return [Check("faiss twice", "warning", "faiss-cpu and faiss-gpu overwrite each other's files", remedy)]
 
 

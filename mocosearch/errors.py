@@ -48,7 +48,7 @@ class DecodersFailed(MocosearchError):
 
 
 class OutOfMemory(MocosearchError):
-    """A single picture does not go through the network in the memory that there is."""
+    """A single picture, or a batch of a training, does not go through the network in the memory that there is."""
 
 
 class NotLabelled(MocosearchError):

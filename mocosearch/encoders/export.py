@@ -135,7 +135,9 @@ def _onnx(encoder: Encoder, path: Path) -> str:
             program.save(path)
     except torch.onnx.errors.OnnxExporterError as error:
         cause = str(error.__cause__ or error).splitlines()[0][:200]
-        raise CannotExport(f"torch cannot write {encoder.card.architecture} as ONNX: {cause}") from error
+        raise CannotExport(
+            f"torch cannot write {encoder.card.architecture} as ONNX ({cause}): choose --format safetensors."
+        ) from error
     _describe(onnx, path, encoder)
     session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
     difference = max(_difference(session, model, pixels[:batch]) for batch in _CHECKED_BATCHES)

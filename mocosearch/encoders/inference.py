@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 from torchvision.models import ResNet
 
+from mocosearch.devices import is_out_of_memory
 from mocosearch.encoders.card import Preprocessing
 from mocosearch.errors import OutOfMemory
 
@@ -70,7 +71,7 @@ class Inference:
             try:
                 return torch.cat([self._run(part) for part in torch.split(pixels, self._most)])
             except (RuntimeError, MemoryError) as error:
-                if not _is_out_of_memory(error):
+                if not is_out_of_memory(error):
                     raise
             # Out here the frames that failed, and so their tensors, are gone.
             if most == 1:
@@ -134,8 +135,3 @@ def _in_precision(network: nn.Module, dtype: torch.dtype | None) -> nn.Module:
             for name, parameter in list(module.named_parameters(recurse=False)):
                 setattr(module, name, nn.Parameter(parameter.to(dtype), requires_grad=False))
     return network
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    """Tell torch's failed allocations from its other errors: on a CPU they have no class of their own."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate memory" in str(error)

@@ -77,7 +77,8 @@ def queries_and_gallery(count: int, held_out: NDArray[np.bool_] | None) -> tuple
     queries, gallery = np.flatnonzero(held_out), np.flatnonzero(~held_out)
     if not len(queries) or not len(gallery):
         raise Unscorable(
-            f"Of {count:,} photos {len(queries):,} are of the test part and {len(gallery):,} to learn from: give both."
+            f"Of {count:,} photos {len(queries):,} are of the test part and {len(gallery):,} to learn from: put photos "
+            "into both parts."
         )
     return queries, gallery
 

@@ -84,7 +84,7 @@ warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged metadata, a 
 _ADVICE = {
     "not-an-image": "it is no image of a known format; give a JPEG, PNG, WebP, TIFF, GIF, BMP, AVIF or HEIC",
     "truncated": "it is cut off; copy it again from where it came from",
-    "too-large": f"it is larger than {MAX_PIXELS // 1_000_000} million pixels; make a smaller copy",
+    "too-large": f"it is over {MAX_PIXELS // 1_000_000} million pixels or {MAX_BYTES >> 30} GiB; make a smaller copy",
     "empty": "it holds no bytes; copy it again from where it came from",
     "missing-codec": "its codec is missing here; `mocosearch doctor` names what to install",
     "permission": "you may not read it; change its permissions",

@@ -56,12 +56,12 @@ def load_latest(folder: Path, *, run: str | None, total_steps: int) -> dict[str,
     try:
         state = _read(path)
     except _DAMAGED as error:
-        older = f"; delete it to resume from {found[-2].name}" if len(found) > 1 else ""
+        older = f"delete it to resume from {found[-2].name}" if len(found) > 1 else "train anew, into another --out"
         what = str(error) if isinstance(error, BadZipFile) else type(error).__name__
-        raise BadCheckpoint(f"The checkpoint {path} is damaged ({what}){older}.") from error
+        raise BadCheckpoint(f"The checkpoint {path} is damaged ({what}): {older}.") from error
     if not isinstance(state, dict) or state.get("format") != FORMAT:
         raise BadCheckpoint(
-            f"The checkpoint {path} was not written by this version of mocosearch; upgrade to resume it."
+            f"The checkpoint {path} was written by another version of mocosearch: resume it with that, or train anew."
         )
     step = state.get("step")
     if state.get("run") != run or not isinstance(step, int) or not 0 <= step <= total_steps:
@@ -71,7 +71,9 @@ def load_latest(folder: Path, *, run: str | None, total_steps: int) -> dict[str,
 
 def not_of_this_run(folder: Path) -> BadCheckpoint:
     """Return the error for a newest checkpoint that the run cannot have written."""
-    return BadCheckpoint(f"The checkpoint {checkpoints(folder)[-1]} is not of this run: put the run's own one back.")
+    return BadCheckpoint(
+        f"The checkpoint {checkpoints(folder)[-1]} is not of this run: put the run's own one back, or train anew."
+    )
 
 
 def _read(path: Path) -> Any:

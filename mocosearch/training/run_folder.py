@@ -139,7 +139,7 @@ class RunFolder:
         with self._damage_named():
             content = json.loads((self.path / "run.json").read_bytes())
             if content.get("format") != FORMAT:
-                raise BadCheckpoint(f"{self.path} was written by a newer version of mocosearch; upgrade to resume it.")
+                raise BadCheckpoint(f"{self.path} was written by a newer version of mocosearch: update mocosearch.")
             return RunFacts.model_validate(content)
 
     def read(self) -> tuple[RunFacts, Recipe, list[FileStamp]]:
@@ -157,8 +157,8 @@ class RunFolder:
             yield
         except FileNotFoundError as error:
             raise BadCheckpoint(
-                f"{self.path} holds no training run ({Path(error.filename).name} is missing); "
-                "train without --resume to start anew."
+                f"{self.path} holds no training run ({Path(error.filename).name} is missing): "
+                "name the folder of one with --out, or train without --resume into another folder."
             ) from None
         except (
             ValueError,
@@ -169,7 +169,9 @@ class RunFolder:
             BadRecipe,
             yaml.YAMLError,
         ) as error:
-            raise BadCheckpoint(f"The run in {self.path} is damaged: {' '.join(str(error).split())}.") from None
+            raise BadCheckpoint(
+                f"The run in {self.path} is damaged ({' '.join(str(error).split())}): train anew, into another --out."
+            ) from None
 
 
 def make_unused(path: Path) -> Path:

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
+from mocosearch.devices import is_out_of_memory
 from mocosearch.distributed import mean_over_ranks, world_size
-from mocosearch.errors import TrainingStopped
+from mocosearch.errors import OutOfMemory, TrainingStopped
 from mocosearch.methods import Method
 
 
@@ -46,7 +47,21 @@ class Trainee:
         self._forward = _with_averaged_gradients(method) if world_size() > 1 else method
 
     def step(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Take one step in the paper's order (MoCo, algorithm 1) and return the loss and the metrics, detached."""
+        """Take one step in the paper's order (MoCo, algorithm 1) and return the loss and the metrics, detached.
+
+        Raises OutOfMemory. A smaller batch is not tried: it would be another training than the one asked for.
+        """
+        try:
+            return self._step(views, ids)
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            raise OutOfMemory(
+                f"There is not enough memory on the device '{views[0].device}' for a batch of {len(views[0])}: close "
+                "other programs, or start again with a smaller one (`train --set batch=64`, `eval linear --fast`)."
+            ) from error
+
+    def _step(self, views: Sequence[Tensor], ids: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(views[0].device.type, dtype=self.autocast, enabled=self.autocast is not None):
             loss, metrics = self._forward(views, ids)

@@ -72,7 +72,7 @@ def test_doctor_calls_a_package_that_cannot_be_imported_broken_and_exits_with_1(
     lines = result.stdout.splitlines()
     (at,) = (number for number, line in enumerate(lines) if line.startswith("broken"))
     assert lines[at].split() == ["broken", "faiss", "cannot", "be", "imported:", "libgomp.so.1:", "cannot", "open"]
-    assert lines[at + 1].strip() == "-> pip install --force-reinstall mocosearch"
+    assert lines[at + 1].strip() == "-> pip install --force-reinstall . in the checkout of mocosearch"
     assert "more" not in lines
     assert any(line.split()[:2] == ["ok", "torch"] for line in lines)
     assert "\x1b" not in result.stdout  # no colors in a file

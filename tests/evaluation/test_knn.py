@@ -140,7 +140,7 @@ def test_classes_that_only_the_test_part_has_count_as_wrong_and_are_said() -> No
 
 @pytest.mark.parametrize("held_out", [np.zeros(4, dtype=bool), np.ones(4, dtype=bool)])
 def test_an_empty_part_is_refused(held_out: NDArray[np.bool_]) -> None:
-    with pytest.raises(Unscorable, match="give both"):
+    with pytest.raises(Unscorable, match="put photos into both"):
         evaluate_knn(FOUR, TWO_AND_TWO, held_out)
 
 

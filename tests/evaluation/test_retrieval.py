@@ -186,9 +186,9 @@ def test_where_no_photo_is_relevant_to_another_nothing_can_be_scored() -> None:
         (SameLabel(np.array([0, 0, 1, 1])), np.array([True, True, False, False])),
     ]
     for relevance, held_out in nothing:
-        with pytest.raises(Unscorable, match="no photo is another one relevant"):
+        with pytest.raises(Unscorable, match="No photo has another one"):
             evaluate_retrieval(FOUR, relevance, held_out)
-    with pytest.raises(Unscorable, match="no photo is another one relevant"):
+    with pytest.raises(Unscorable, match="No photo has another one"):
         evaluate_retrieval(FOUR[:1], SameLabel(np.array([0])))
 
 

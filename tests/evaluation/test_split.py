@@ -35,7 +35,7 @@ def test_a_test_part_that_is_given_is_taken_whatever_the_seed_and_the_classes() 
 
 @pytest.mark.parametrize("everything", [False, True])
 def test_a_test_part_of_nothing_or_everything_is_refused(everything: bool) -> None:
-    with pytest.raises(Unscorable, match="give both"):
+    with pytest.raises(Unscorable, match="put photos into both"):
         train_and_test(np.array([0, 1, 1]), np.full(3, everything), seed=0)
 
 

@@ -59,7 +59,7 @@ def find_labelled(root: Path) -> LabelledPhotos:
     if not labelled:
         raise NotLabelled(
             f"The {len(paths):,} photos of {shown(root)} lie in no class folders: sort them into a folder for each "
-            "class, or name their classes in a CSV file."
+            "class, or name their classes in a CSV file (`eval --labels`)."
         )
     return with_classes(root, labelled, held_out, stray=len(paths) - len(labelled))
 
@@ -87,7 +87,9 @@ def check_classes(
     counts = np.unique(labels, return_counts=True)[1]
     more = f" ({unreadable:,} more cannot be read)" if unreadable else ""
     if len(counts) < 2:
-        raise NotLabelled(f"All photos of {shown(root)} are of one class{more}: accuracy needs two or more classes.")
+        raise NotLabelled(
+            f"All photos of {shown(root)} are of one class{more}: accuracy needs two or more, add photos of another."
+        )
     if held_out is None:
         if counts.max() < 2:
             raise NotLabelled(

@@ -45,8 +45,8 @@ def evaluate_retrieval(
     queries = everybody[relevance.counts(everybody, gallery) > 0]
     if not len(queries):
         raise Unscorable(
-            "To no photo is another one relevant: retrieval needs two photos of a class, or a pair, of which the one "
-            "is searched with and the other among those that are searched."
+            "No photo has another one that a search should find: add photos, for retrieval needs two of a class, or a "
+            "pair, of which the one is searched with and the other among those that are searched."
         )
     ranking = rank(unit, relevance, queries, gallery)
     figures = _figures(ranking)
