@@ -139,9 +139,11 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
     if facts.tensorboard:
         check_tensorboard()
     if run_folder.is_finished:
-        raise BadCheckpoint(f"The run in {folder} is finished; its encoder is {run_folder.encoder}. To train anew name another --out.")
+        where = f"its encoder is {run_folder.encoder}"
+        raise BadCheckpoint(f"The run in {folder} is finished; {where}. To train anew name another --out.")
     if recipe.batch % world_size() or recipe.batch < FEWEST_PER_RANK * world_size():
-        raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {world_size()} devices: ask for fewer --devices.")
+        devices = f"{world_size()} devices: ask for fewer --devices"
+        raise BadDevices(f"The run's batch of {recipe.batch} cannot be spread over {devices}.")
     root, pack_folder = Path(facts.root), Path(facts.pack_folder)
     on_first_rank(lambda: pack_photos(root, stamps, recipe.views, pack_folder, on_photo))
     pack, photos, skipped = open_packed(root, stamps, recipe.views, pack_folder)
