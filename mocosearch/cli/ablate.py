@@ -21,12 +21,23 @@ NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option("--study", "names", type=click.Choice(NAMES), multiple=True, help="Repeatable.  [default: all five]")
 @click.option(
-    "--probe", type=click.Path(path_type=Path), help="Photos in class folders to score on.  [default: DIR's own]"
+    "--probe",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Labelled photos to score on, a folder for each class.  [default: DIR's own]",
 )
-@click.option("--recipe", "recipe_name", default="moco_v2_small", show_default=True, help="The baseline, MoCo.")
+@click.option(
+    "--recipe",
+    "recipe_name",
+    metavar="NAME",
+    default="moco_v2_small",
+    show_default=True,
+    help="The baseline, a recipe of MoCo.",
+)
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key of it; repeatable.")
 @click.option(
     "--minutes",
+    metavar="N",
     type=NumberRange(min=0, min_open=True),
     default=3.0,
     show_default=True,
@@ -34,6 +45,7 @@ NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
 )
 @click.option(
     "--seeds",
+    metavar="N",
     type=click.IntRange(min=1),
     default=3,
     show_default=True,
@@ -41,6 +53,7 @@ NAMES = ("queue", "momentum", "temperature", "dictionary", "recipe")
 )
 @click.option(
     "--out",
+    metavar="DIR",
     type=click.Path(path_type=Path),
     default=Path("ablation"),
     show_default=True,

@@ -17,17 +17,25 @@ if TYPE_CHECKING:
 
 
 @click.command("demo")
-@click.option("--photos", type=click.Path(path_type=Path), help="Your own folder instead of the satellite tiles.")
+@click.option(
+    "--photos", metavar="DIR", type=click.Path(path_type=Path), help="Your own folder instead of the satellite tiles."
+)
 @click.option(
     "--minutes",
+    metavar="N",
     type=NumberRange(min=0, min_open=True),
     default=3.0,
     show_default=True,
     help="Time to train.",
 )
-@click.option("--keep", type=click.Path(path_type=Path), help="Keep everything in this new folder.")
+@click.option("--keep", metavar="DIR", type=click.Path(path_type=Path), help="Keep everything in this new folder.")
 @click.option("--no-serve", is_flag=True, help="Stop after the table instead of opening the page.")
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of the page.  [default: 7860, or the next free one]")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    help="Port of the page.  [default: 7860, or the next free one]",
+)
 def command(photos: Path | None, minutes: float, keep: Path | None, no_serve: bool, port: int | None) -> None:
     """Train, index, score and search real images in a few minutes.
 

@@ -23,7 +23,7 @@ def command() -> None:
 @command.command("encoder")
 @click.argument("encoder", required=False)
 @click.option("--format", "format_name", type=click.Choice(FORMATS), required=True, help="What the file is to be.")
-@click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
+@click.option("--out", metavar="FILE", type=click.Path(path_type=Path), required=True, help="The file to write.")
 @click.option("--force", is_flag=True, help="Replace the file if it is there.")
 def encoder(encoder: str | None, format_name: str, out: Path, force: bool) -> None:
     """Write an encoder as a file of another project.

@@ -37,6 +37,7 @@ _STAGES = {
 )
 @click.option(
     "--index-dir",
+    metavar="PATH",
     type=click.Path(path_type=Path),
     help="Keep the index here, for a DIR that cannot be written to.  [default: DIR/.mocosearch]",
 )
@@ -68,7 +69,8 @@ def command(
     seconds: after Ctrl-C, a crash or a full disk the next run goes on from there. A file that cannot be read is skipped
     and listed by `status`.
 
-    The library keeps --include, --exclude, --search, --dim and --whiten until they are given again.
+    The library keeps --include, --exclude, --search, --dim and --whiten until they are given again. It keeps its
+    encoder for good: to change it, delete the index (DIR/.mocosearch) and index anew.
     """
     from mocosearch.cli.encoders import load_aloud
     from mocosearch.images.decode import TIME_CAP

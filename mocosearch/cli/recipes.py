@@ -9,7 +9,10 @@ import click
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object of names and what they are for.")
 @click.pass_context
 def command(context: click.Context, as_json: bool) -> None:
-    """List the recipes for `train`, and what each is for."""
+    """List the recipes for `train`, and what each is for.
+
+    docs/recipes.md tells of every key, and which recipe to take.
+    """
     if context.invoked_subcommand is not None:
         return
     from mocosearch.recipes import recipe_names, recipe_text

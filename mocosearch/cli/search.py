@@ -72,7 +72,9 @@ def _moment(text: str) -> tuple[str, str]:
     type=click.Path(path_type=Path),
     help="A folder that was indexed.  [default: that of the current folder, else the one indexed last]",
 )
-@click.option("-k", type=click.IntRange(min=1), default=10, show_default=True, help="How many photos to find.")
+@click.option(
+    "-k", metavar="N", type=click.IntRange(min=1), default=10, show_default=True, help="How many photos to find."
+)
 @click.option(
     "--folder",
     "within",

@@ -9,10 +9,22 @@ import click
 
 @click.command("serve")
 @click.argument("folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(1, 65535), help="Port of the page.  [default: 7860, or the next free one]")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen at; 0.0.0.0: all of them.")
+@click.option(
+    "--port",
+    metavar="N",
+    type=click.IntRange(1, 65535),
+    help="Port of the page.  [default: 7860, or the next free one]",
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen at; 0.0.0.0: all of them.",
+)
 @click.option(
     "--password",
+    metavar="WORD",
     prompt=True,
     prompt_required=False,
     hide_input=True,
@@ -22,11 +34,14 @@ import click
 )
 @click.option(
     "--token",
+    metavar="TOKEN",
     envvar="MOCOSEARCH_TOKEN",
     show_envvar=True,
     help="Let programs in that send `Authorization: Bearer TOKEN`.",
 )
-@click.option("--name", "names", multiple=True, help="Host name under which a proxy passes requests on; repeatable.")
+@click.option(
+    "--name", "names", metavar="HOST", multiple=True, help="Name under which a proxy passes requests on; repeatable."
+)
 @click.option("--insecure", is_flag=True, help="Show the photos to everybody who can reach --host or --name.")
 def command(
     folder: Path | None,

@@ -37,26 +37,48 @@ class NewRun:
 
 @click.command("train")
 @click.argument("folder", metavar="DIR", required=False, type=click.Path(path_type=Path))
-@click.option("--recipe", "recipe_name", help="A recipe by name, such as moco_v2, or a YAML file.")
 @click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Change one key of the recipe; repeatable."
+    "--recipe", "recipe_name", metavar="NAME", help="One of `mocosearch recipes`, or a YAML file of your own."
 )
-@click.option("--init", metavar="ENCODER", help="Continue from this encoder: whatever `index --encoder` takes.")
-@click.option("--minutes", type=NumberRange(min=0, min_open=True), help="Train for about this long.")
 @click.option(
-    "--probe", type=click.Path(path_type=Path), help="Class folders of labelled photos to report kNN accuracy on."
+    "--set",
+    "overrides",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change one key, as method.temperature=0.1; repeatable. docs/recipes.md has all.",
+)
+@click.option(
+    "--init", metavar="E", help="Continue from this encoder, and its network: whatever `index --encoder` takes."
+)
+@click.option(
+    "--minutes",
+    metavar="N",
+    type=NumberRange(min=0, min_open=True),
+    help="Train for about this long, and no longer than the recipe's epochs.",
+)
+@click.option(
+    "--probe",
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="Labelled photos, a folder for each class: report kNN accuracy on them.",
 )
 @click.option("--tensorboard", is_flag=True, help="Also write files for TensorBoard into the run's folder.")
 @click.option("--compile", "compiled", is_flag=True, help="Use torch.compile: a slow start, then perhaps faster steps.")
 @click.option(
     "--workers",
+    metavar="N",
     type=click.IntRange(min=0),
     help="Processes per device that prepare batches ahead.  [default: 1; on a GPU up to 4]",
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/RECIPE-TIME]")
+@click.option(
+    "--out", metavar="DIR", type=click.Path(path_type=Path), help="Folder of the run.  [default: runs/RECIPE-TIME]"
+)
 @click.option("--resume", is_flag=True, help="Continue the run in --out, or the newest unfinished one in runs/.")
 @click.option(
-    "--devices", type=click.IntRange(min=1), help="GPUs, or CPU processes, to train on.  [default: all GPUs, or 1]"
+    "--devices",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="GPUs, or CPU processes, to train on.  [default: all GPUs, or 1]",
 )
 def command(
     folder: Path | None,

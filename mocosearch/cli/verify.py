@@ -19,8 +19,8 @@ _LISTED = 20  # problems named of each kind
 def command(folder: Path | None, as_json: bool) -> int:
     """Check all that a library has stored; repair what can be.
 
-    The exit code is 1 when something is left that is broken. What is damaged beyond repair of one photo is forgotten,
-    and the next `index` embeds that photo again. DIR is a folder that was indexed; without it, the library of the
+    The exit code is 1 when something is left that is broken. What is damaged beyond repair is forgotten, and the
+    next `index` embeds those photos again. DIR is a folder that was indexed; without it, the library of the
     current folder, else the one indexed last.
     """
     from mocosearch.find_library import library_in_use

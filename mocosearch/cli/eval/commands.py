@@ -28,7 +28,7 @@ def command() -> None:
 @command.command("knn")
 @protocol_options
 @labels_option
-@click.option("-k", type=click.IntRange(min=1), default=20, show_default=True, help="Neighbors that vote.")
+@click.option("-k", metavar="N", type=click.IntRange(min=1), default=20, show_default=True, help="Neighbors that vote.")
 @click.option(
     "--temperature",
     metavar="T",
@@ -102,10 +102,17 @@ def retrieval(choices: Choices, labels: Path | None, pairs: Path | None, **flags
 @protocol_options
 @labels_option
 @click.option("--fast", is_flag=True, help="Embed each photo once, and learn from the vectors.")
-@click.option("--epochs", type=click.IntRange(min=1), help="Instead of the paper's 100.")
-@click.option("--devices", type=click.IntRange(min=1), help="GPUs, or CPU processes.  [default: all GPUs, or 1]")
+@click.option("--epochs", metavar="N", type=click.IntRange(min=1), help="Instead of the paper's 100.")
 @click.option(
-    "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the split, the start and the crops."
+    "--devices", metavar="N", type=click.IntRange(min=1), help="GPUs, or CPU processes.  [default: all GPUs, or 1]"
+)
+@click.option(
+    "--seed",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Of the split, the start and the crops.",
 )
 def linear(
     choices: Choices, labels: Path | None, fast: bool, epochs: int | None, devices: int | None, seed: int
