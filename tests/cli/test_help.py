@@ -10,28 +10,11 @@ import pytest
 
 from mocosearch import __version__
 from mocosearch.cli.main import COMMANDS, cli
+from tests.cli.command_tree import all_commands
 
 ROOT = Path(__file__).parents[2]
 HEAVY = {"torch", "torchvision", "gradio", "faiss", "pydantic", "numpy", "PIL", "sqlite3"}
 PRINT_LOADED = "import atexit, sys; atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))\n"
-
-
-def all_commands() -> dict[str, click.Command]:
-    """Every command and subcommand by the words that call it, as `eval knn`."""
-    found: dict[str, click.Command] = {}
-
-    def add(words: str, command: click.Command) -> None:
-        found[words] = command
-        if isinstance(command, click.Group):
-            context = click.Context(command)
-            for name in command.list_commands(context):
-                sub = command.get_command(context, name)
-                assert sub is not None, f"{words} lists {name}, which does not exist"
-                add(f"{words} {name}".strip(), sub)
-
-    add("", cli)
-    del found[""]
-    return found
 
 
 def run(code: str, *arguments: str) -> tuple[str, set[str]]:
