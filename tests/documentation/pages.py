@@ -14,6 +14,7 @@ NEEDS = {
     "gpus": "several of them, on several machines",
     "slurm": "a cluster",
     "network": "packages, weights or photos to download, or another machine",
+    "systemd": "that of a person who is logged in, which would keep a timer",
 }
 _FENCE = re.compile(r"^( *)```(.*)$")
 _NEED = re.compile(r"#\s*needs:\s*([\w-]+)")

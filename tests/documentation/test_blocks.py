@@ -20,6 +20,13 @@ def test_a_block_is_left_out_only_for_a_need_of_the_list_and_says_so_on_its_firs
         assert "# needs:" not in "\n".join(block.lines[1:]), block
 
 
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_no_command_hides_in_a_block_of_another_language(page: Path) -> None:
+    typed = re.compile(r"(?:mocosearch|python3?|pip|sudo|systemctl|docker|ssh) [\w./-]")
+    for block in blocks(page):
+        assert block.language in COMMANDS or not any(map(typed.match, block.lines)), block
+
+
 def test_blocks_are_read_with_their_lines_and_needs(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(
