@@ -48,6 +48,7 @@ def test_overrides_change_one_key_each() -> None:
     ("override", "message"),
     [
         ("optimzer.lr=1", r"Unknown recipe key 'optimzer.lr' \(did you mean 'optimizer.lr'\?\)"),
+        ("zzz=1", r"Unknown recipe key 'zzz': `mocosearch recipes show NAME`"),
         ("queue=3", "did you mean 'method.queue'"),
         ("optimizer.lr=fast", "'optimizer.lr': input should be a valid number"),
         ("optimizer.lr", "not of the form key=value"),

@@ -63,11 +63,22 @@ def join_world() -> None:
 
 
 def _speak_torchrun() -> None:
-    """Say in torchrun's variables what SLURM says in its own."""
+    """Say in torchrun's variables what SLURM says in its own; BadDevices where `srun` did not start this process."""
     slurm = os.environ
-    nodes = ["scontrol", "show", "hostnames", slurm["SLURM_JOB_NODELIST"]]
+    if not {"SLURM_PROCID", "SLURM_LOCALID", "SLURM_JOB_NODELIST", "SLURM_JOB_ID"} <= slurm.keys():
+        raise BadDevices(
+            f"SLURM_NTASKS asks for {slurm['SLURM_NTASKS']} tasks, and this process is none of them: start it with "
+            "srun, or unset SLURM_NTASKS to use this machine alone."
+        )
     if "MASTER_ADDR" not in slurm:
-        first = subprocess.run(nodes, capture_output=True, text=True, check=True).stdout.split()[0]
+        nodes = ["scontrol", "show", "hostnames", slurm["SLURM_JOB_NODELIST"]]
+        try:
+            first = subprocess.run(nodes, capture_output=True, text=True, check=True).stdout.split()[0]
+        except (OSError, subprocess.CalledProcessError, IndexError) as error:
+            raise BadDevices(
+                f"SLURM cannot be asked for the first machine of the job ({error}): name it in MASTER_ADDR, or unset "
+                "SLURM_NTASKS to use this machine alone."
+            ) from error
         os.environ["MASTER_ADDR"] = first
     os.environ.setdefault("MASTER_PORT", str(_SLURM_PORT + int(slurm["SLURM_JOB_ID"]) % 10_000))
     os.environ["RANK"] = slurm["SLURM_PROCID"]

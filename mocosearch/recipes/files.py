@@ -75,7 +75,7 @@ def validate_recipe(content: dict[str, Any]) -> Recipe:
         # pydantic puts the method's name behind "method" as well
         key = ".".join(str(part) for part in problem["loc"] if part not in _METHODS)
         if problem["type"] == "extra_forbidden":
-            raise BadRecipe(f"Unknown recipe key '{key}'{_nearest(key, list(known_keys(content)))}.") from None
+            raise _unknown(key, list(known_keys(content))) from None
         if problem["type"] == "missing":
             raise BadRecipe(
                 f"The recipe lacks '{key}'; `mocosearch train --recipe NAME` starts from a whole one."
@@ -107,7 +107,7 @@ def _apply(content: dict[str, Any], override: str) -> None:
         raise BadRecipe(f"{_brief(override)} is not of the form key=value, such as optimizer.lr=0.03.")
     known = list(known_keys(content))
     if key not in known:
-        raise BadRecipe(f"Unknown recipe key '{key}'{_nearest(key, known)}.")
+        raise _unknown(key, known)
     try:
         value = yaml.safe_load(text)
     except _NOT_YAML:
@@ -118,6 +118,10 @@ def _apply(content: dict[str, Any], override: str) -> None:
         if not isinstance(content, dict):
             raise BadRecipe(f"Recipe key '{section}': input should be a section with keys, not {_brief(content)}.")
     content[last] = value
+
+
+def _unknown(key: str, known: list[str]) -> BadRecipe:
+    return BadRecipe(f"Unknown recipe key '{key}'{_nearest(key, known)}: `mocosearch recipes show NAME` has them all.")
 
 
 def _nearest(name: str, known: list[str]) -> str:

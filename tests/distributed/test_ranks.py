@@ -10,7 +10,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from mocosearch.distributed.launch import device_count, launch
+from mocosearch.distributed.launch import device_count, join_world, launch
 from mocosearch.errors import BadDevices, RankFailed
 from tests.distributed import ranks_work
 from tests.methods.reference import CASES, TIGHT, check, reference_method
@@ -76,3 +76,19 @@ def test_devices_default_to_what_is_there() -> None:
     assert device_count(most) == most
     with pytest.raises(BadDevices, match=rf"not {most + 1}: ask for fewer"):  # 40 processes fill a machine's memory
         device_count(most + 1)
+
+
+def test_a_slurm_job_in_which_srun_did_not_start_the_command_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("WORLD_SIZE", raising=False)
+    monkeypatch.delenv("MASTER_ADDR", raising=False)
+    monkeypatch.delenv("SLURM_PROCID", raising=False)
+    monkeypatch.setenv("SLURM_NTASKS", "4")
+    with pytest.raises(BadDevices, match="asks for 4 tasks, and this process is none of them: start it with srun"):
+        join_world()
+    for name in ("PROCID", "LOCALID", "JOB_NODELIST", "JOB_ID"):
+        monkeypatch.setenv(f"SLURM_{name}", "0")
+    monkeypatch.setenv("PATH", str(tmp_path))  # without scontrol, as in many containers
+    with pytest.raises(BadDevices, match=r"scontrol.* name it in MASTER_ADDR"):
+        join_world()
