@@ -1,0 +1,98 @@
+"""Our own training: the command as people run it, or for short trials the same run in this process, by CPU time."""
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from time import process_time
+
+import torch
+
+from bench.evidence.cases import Case
+from bench.evidence.plan import Planned
+from mocosearch.encoders import Encoder, load_encoder
+from mocosearch.recipes import Recipe, load_recipe
+from mocosearch.training.prepare import new_run
+
+_TIMED_STEPS = 8  # to find out how many a trial has time for
+_COMMAND = [sys.executable, "-m", "mocosearch", "train"]
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A finished encoder, and what its training came to."""
+
+    encoder: Path
+    facts: dict[str, int | float | str]
+    curve: list[tuple[float, float]]  # minutes of training, kNN accuracy on the probe
+
+
+def train(planned: Planned, case: Case, probe: Path, runs: Path, init: str | None) -> Trained:
+    """Run `mocosearch train` on all cores for the planned wall time; what was interrupted goes on."""
+    folder = runs / planned.name
+    if not (folder / "encoder" / "encoder.json").exists():
+        if (folder / "run.json").exists():
+            command = [*_COMMAND, "--resume", "--out", str(folder)]
+        else:
+            command = [*_COMMAND, str(case.train), "--recipe", planned.recipe, "--minutes", str(planned.minutes)]
+            command += [part for change in planned.overrides for part in ("--set", change)]
+            command += ["--probe", str(probe), "--out", str(folder), *(("--init", init) if init else ())]
+        print(" ".join(command), file=sys.stderr)
+        subprocess.run(command, check=True)
+    return Trained(folder / "encoder", _facts(folder), _curve(folder))
+
+
+def _facts(folder: Path) -> dict[str, int | float | str]:
+    steps = _rows(folder / "metrics.jsonl")
+    batch = load_recipe(str(folder / "recipe.yaml")).batch
+    return {
+        "steps": len(steps),
+        "photos seen": len(steps) * batch,
+        "minutes of steps": round(sum(row["seconds"] for row in steps) / 60, 2),
+        "last loss": round(steps[-1]["loss"], 4),
+    }
+
+
+def _curve(folder: Path) -> list[tuple[float, float]]:
+    """Return the kNN accuracy on the probe over the minutes that steps had taken by then."""
+    minutes, spent = {0: 0.0}, 0.0
+    for row in _rows(folder / "metrics.jsonl"):
+        spent += row["seconds"] / 60
+        minutes[row["step"]] = spent
+    return [(round(minutes[row["step"]], 2), row["knn_accuracy"]) for row in _rows(folder / "health.jsonl")]
+
+
+def _rows(path: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def train_trial(planned: Planned, case: Case, runs: Path, init: str | None) -> Trained:
+    """Train in this process on one thread, for the CPU time of so many minutes on two cores.
+
+    CPU time, not wall time: two trials share the machine with each other, and with what else it does.
+    """
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"
+    recipe, start = load_recipe(planned.recipe, planned.overrides), load_encoder(init) if init else None
+    seconds = _seconds_per_step(recipe, case, runs / f"{planned.name}.timed", start)
+    steps = int(2 * 60 * planned.minutes / seconds)
+    options = {"recipe_name": planned.recipe, "minutes": None, "workers": 0}
+    run = new_run(case.train, recipe, folder=runs / planned.name, steps=steps, init=start, **options)
+    losses: list[float] = []
+    encoder = run.train(on_step=lambda report: losses.append(report.loss))
+    facts = {"steps": steps, "photos seen": steps * run.recipe.batch, "CPU seconds per step": round(seconds, 3)}
+    return Trained(encoder, {**facts, "last loss": round(losses[-1], 4)}, [])
+
+
+def _seconds_per_step(recipe: Recipe, case: Case, folder: Path, init: Encoder | None) -> float:
+    """Return the median of the CPU seconds of a few steps, in a run that is thrown away."""
+    run = new_run(
+        case.train, recipe, recipe_name="timed", folder=folder, minutes=None, steps=_TIMED_STEPS, init=init, workers=0
+    )
+    times = [process_time()]
+    run.train(on_step=lambda report: times.append(process_time()))
+    steps = sorted(later - earlier for earlier, later in itertools.pairwise(times))
+    return steps[len(steps) // 2]

@@ -1,0 +1,154 @@
+"""What else one could do with the same minutes: lightly's MoCo v2, and training with the labels."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from bench.contestants import DIM, LightlyMoCo
+from bench.contestants import Case as Sizes
+from bench.evidence.cases import Case
+from bench.evidence.ours import Trained
+from bench.evidence.plan import Planned
+from bench.evidence.timed import Batch, Stateful, TimedRun
+from mocosearch.encoders import Encoder, EncoderCard, load_encoder
+from mocosearch.nets import build_backbone, feature_dim
+from mocosearch.recipes import Recipe, load_recipe
+from mocosearch.training.build import preprocessing_of
+from mocosearch.training.monitor import Probe
+from mocosearch.training.prepare import new_run
+
+CPU = torch.device("cpu")
+_BATCH, _KEYS = 256, 4096
+_LIGHTLY_LR = 0.06
+
+
+@dataclass
+class Peer(Generic[Batch]):
+    """What trains beside us, for `TimedRun`."""
+
+    recipe: Recipe
+    batch: int
+    lr: float
+    optimizer: torch.optim.Optimizer
+    parts: dict[str, Stateful]
+    batches: Callable[[int], Iterator[Batch]]
+    step: Callable[[Batch], Tensor]
+    encoder: Callable[[], Encoder]  # as it is now
+
+
+def train(planned: Planned, case: Case, probe: Path, runs: Path) -> Trained:
+    """Train for the planned wall time, and write the encoder; what was interrupted goes on."""
+    folder = runs / planned.name
+    folder.mkdir(parents=True, exist_ok=True)
+    peer = _PEERS[planned.kind](planned, case, folder)
+    photos = Probe.read(probe, preprocessing_of(peer.recipe))
+    run = TimedRun(
+        folder / "checkpoint.pt",
+        planned.minutes,
+        peer.parts,
+        peer.optimizer,
+        peer.lr,
+        peer.step,
+        look=lambda: photos.accuracy(peer.encoder()),
+    )
+    run.run(peer.batches)
+    peer.encoder().save(folder / "encoder")
+    facts = {"steps": run.steps, "photos seen": run.steps * peer.batch, "minutes of steps": round(run.spent / 60, 2)}
+    return Trained(folder / "encoder", facts, run.curve)
+
+
+def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
+    """Train MoCo v2 of lightly's parts with the settings of lightly's own tutorial on small images (CIFAR-10).
+
+    SGD 0.06, momentum 0.9, weight decay 5e-4, T 0.1, K 4096, m 0.99, no blur; a batch of 256 for its 512, which
+    serves short runs. The network is torchvision's ResNet-18, as ours; the tutorial's has a larger first stage and
+    would take seven times as long a step.
+    """
+    from lightly.data import LightlyDataset
+    from lightly.loss import NTXentLoss
+    from lightly.models.utils import update_momentum
+    from lightly.transforms import MoCoV2Transform
+
+    torch.manual_seed(planned.seed)
+    recipe = load_recipe(planned.recipe, planned.overrides)
+    crop = recipe.views.crop
+    model = LightlyMoCo(Sizes("", recipe.backbone.architecture, crop, _BATCH, _KEYS)).train()
+    criterion = NTXentLoss(temperature=0.1, memory_bank_size=(_KEYS, DIM))
+    optimizer = torch.optim.SGD(model.parameters(), lr=_LIGHTLY_LR, momentum=0.9, weight_decay=5e-4)
+    data = LightlyDataset(str(case.train), transform=MoCoV2Transform(input_size=crop, gaussian_blur=0.0))
+    batch = min(_BATCH, len(data) // 2)
+    loader = torch.utils.data.DataLoader(
+        data, batch_size=batch, shuffle=True, drop_last=True, num_workers=1, persistent_workers=True
+    )
+
+    def batches(first: int) -> Iterator[list[Tensor]]:  # lightly's order is not one of steps
+        while True:
+            for views, _, _ in loader:
+                yield views
+
+    def step(views: list[Tensor]) -> Tensor:
+        query_view, key_view = views
+        update_momentum(model.backbone, model.backbone_momentum, m=0.99)
+        update_momentum(model.projection_head, model.projection_head_momentum, m=0.99)
+        loss: Tensor = criterion(model(query_view), model.forward_momentum(key_view))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss.detach()
+
+    def encoder() -> Encoder:
+        file = folder / "lightly.pt"
+        torch.save({f"backbone.{name}": tensor for name, tensor in model.backbone.state_dict().items()}, file)
+        loaded = load_encoder(file, CPU)
+        return Encoder(loaded.network, loaded.card, preprocessing_of(recipe), CPU)
+
+    parts: dict[str, Stateful] = {"model": model, "criterion": criterion, "optimizer": optimizer}
+    return Peer(recipe, batch, _LIGHTLY_LR, optimizer, parts, batches, step, encoder)
+
+
+def _supervised(planned: Planned, case: Case, folder: Path) -> Peer[tuple[list[Tensor], Tensor]]:
+    """Train the same network by cross-entropy on the labels, with our recipe's views, optimizer and batch."""
+    recipe = load_recipe(planned.recipe, planned.overrides)
+    source = new_run(case.train, recipe, recipe_name=planned.recipe, folder=folder / "photos", minutes=None, steps=1)
+    folders = [photo.stamp.path.rpartition(b"/")[0] for photo in source.batches.photos]
+    numbers = {name: number for number, name in enumerate(sorted(set(folders)))}
+    labels = torch.tensor([numbers[name] for name in folders])
+    torch.manual_seed(planned.seed)
+    backbone = build_backbone(recipe.backbone.architecture).to(memory_format=torch.channels_last).train()
+    classifier = nn.Linear(feature_dim(backbone), len(numbers))
+    model = nn.Sequential(backbone, classifier)
+    options = recipe.optimizer
+    lr = options.lr * recipe.batch / options.lr_batch
+    optimizer = torch.optim.AdamW(model.parameters(), lr=lr, weight_decay=options.weight_decay, fused=True)
+
+    def batches(first: int) -> Iterator[tuple[list[Tensor], Tensor]]:
+        step = first
+        while True:
+            yield source.batches(step)
+            step += 1
+
+    def step(batch: tuple[list[Tensor], Tensor]) -> Tensor:
+        views, ids = batch
+        loss = F.cross_entropy(model(torch.cat(views)), labels[ids].repeat(len(views)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    card = EncoderCard(recipe.backbone.architecture, False, None, "labels", len(labels), None, "supervised", "")
+
+    def encoder() -> Encoder:
+        copied = build_backbone(recipe.backbone.architecture)
+        copied.load_state_dict(backbone.state_dict())
+        return Encoder(copied, card, preprocessing_of(recipe), CPU)
+
+    parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer}
+    return Peer(recipe, recipe.batch, lr, optimizer, parts, batches, step, encoder)
+
+
+_PEERS: dict[str, Callable[[Planned, Case, Path], Peer[Any]]] = {"lightly": _lightly, "supervised": _supervised}

@@ -1,0 +1,86 @@
+"""The tables of docs/evidence.md, from the JSON files of the runs: Markdown on stdout.
+
+python -m bench.evidence.tables WORK
+
+Differences are paired by photo, for which the arrays are read that the runs left in WORK.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from bench.evidence.__main__ import result_file
+from bench.evidence.plan import COMPARED, PLAN, Planned
+from bench.evidence.scores import FIGURES, differences, kept
+from bench.machine import markdown_table
+
+_TITLES = ("linear", "kNN", "precision@10", "mAP", "precision@10 whitened", "mAP whitened")
+_NAMES = (*FIGURES, "index precision@10", "index mAP")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("work", type=Path)
+    flags = parser.parse_args()
+    for case in dict.fromkeys(planned.case for planned in PLAN):
+        done = [planned for planned in PLAN if planned.case == case and result_file(planned).exists()]
+        for trial, title in ((False, "long runs"), (True, "trials")):
+            rows = [row for planned in done if planned.trial == trial for row in _rows(planned)]
+            if rows:
+                print(f"\n## {case}: {title}\n")
+                print(markdown_table(("run", "pixels", "minutes", "photos seen", *_TITLES), rows))
+        rows = [row for pair in COMPARED if pair[0].case == case for row in _compared(*pair, flags.work)]
+        if rows:
+            print(f"\n## {case}: differences\n")
+            print(markdown_table(("run", "against", "pixels", *_TITLES), rows))
+        curves = [row for planned in done for row in _curve(planned)]
+        if curves:
+            print(f"\n## {case}: kNN accuracy on 512 test photos over minutes\n")
+            print(markdown_table(("run", *(f"{share}%" for share in _SHARES)), curves))
+
+
+def result(planned: Planned) -> dict[str, Any]:
+    """Read the JSON file of a run."""
+    read: dict[str, Any] = json.loads(result_file(planned).read_text())
+    return read
+
+
+def _rows(planned: Planned) -> Iterator[Sequence[str]]:
+    told = result(planned)
+    for pixels, figures in told["figures by pixels"].items():
+        seen = told["run"].get("photos seen")
+        shown = f"{seen:,}" if seen else ""
+        yield planned.name, pixels, f"{planned.minutes:g}", shown, *(_cell(figures.get(name)) for name in _NAMES)
+
+
+def _compared(one: Planned, other: Planned, work: Path) -> Iterator[Sequence[str]]:
+    for pixels in one.pixels:
+        files = [work / "runs" / planned.case / f"{planned.name}-{pixels}.npz" for planned in (one, other)]
+        if all(file.exists() for file in files):
+            figures = differences(*map(kept, files))
+            yield one.name, other.name, str(pixels), *(_cell(figures.get(name), sign="+") for name in _NAMES)
+
+
+def _cell(figure: dict[str, float] | None, sign: str = "") -> str:
+    if figure is None:
+        return ""
+    value, low, high = (f"{100 * figure[key]:{sign}.1f}" for key in ("value", "low", "high"))
+    return f"{value} ({low} .. {high})"
+
+
+_SHARES = (0, 5, 10, 20, 30, 50, 75, 100)
+
+
+def _curve(planned: Planned) -> Iterator[Sequence[str]]:
+    """Yield the points nearest to shares of the run's time."""
+    curve = result(planned)["curve"]
+    if curve:
+        whole = curve[-1][0]
+        points = [min(curve, key=lambda point: abs(point[0] - whole * share / 100)) for share in _SHARES]
+        yield planned.name, *(f"{100 * accuracy:.1f} at {minutes:.1f} min" for minutes, accuracy in points)
+
+
+if __name__ == "__main__":
+    main()
