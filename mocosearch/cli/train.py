@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mocosearch.training.run import Run
     from mocosearch.training.run_folder import RunOptions
 
+_OF_INIT = ("backbone", "views.mean", "views.std")  # keys of the recipe
 CPU_MINUTES = 60.0
 
 
@@ -111,8 +112,11 @@ def command(
     elif folder is None:
         raise click.UsageError("Name the folder of photos to train on: mocosearch train DIR.")
     else:
-        if init and any(override.startswith("backbone") for override in overrides):
-            raise click.UsageError("The backbone is that of --init: leave out --set backbone..., or --init.")
+        for override in overrides:
+            if init and override.startswith(_OF_INIT):
+                raise click.UsageError(
+                    f"Backbone and normalization are those of --init: leave out --set {override}, or --init."
+                )
         from mocosearch.training.run_folder import RunOptions
 
         options = RunOptions(probe, tensorboard, compiled)

@@ -134,7 +134,8 @@ def test_flags_that_make_no_sense_are_usage_errors(mocosearch: Mocosearch, tmp_p
         (("train", "photos", "--out", "full"), "is not empty"),
         (("train", "photos", "--minutes", "0"), "--minutes"),
         (("train", "--resume", "--minutes", "3"), "fixed for a run"),
-        (("train", "photos", "--init", "e", "--set", "backbone.small_stem=true"), "The backbone is that of --init"),
+        (("train", "photos", "--init", "e", "--set", "backbone.small_stem=true"), "are those of --init"),
+        (("train", "photos", "--init", "e", "--set", "views.mean=[0, 0, 0]"), "leave out --set views.mean=[0, 0, 0]"),
         (("demo", "--keep", "full"), "is not empty"),
         (("demo", "--photos", "photos", "--keep", photos / "demo"), "inside the folder of photos"),
     ):
