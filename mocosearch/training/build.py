@@ -1,6 +1,7 @@
 """From a recipe and a number of images to what trains: sizes that fit the collection, method and optimizer."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import median_high
 
 import torch
 from torch import Tensor
@@ -9,6 +10,7 @@ from mocosearch import randomness
 from mocosearch.distributed import seeded_permutation, world_size
 from mocosearch.encoders import Encoder, Preprocessing, new_network
 from mocosearch.errors import BadDevices, BadRecipe, NoPhotos
+from mocosearch.images.packed import PackedPhoto
 from mocosearch.methods import EndToEnd, InstanceDiscrimination, Method, MoCo
 from mocosearch.methods.dictionaries import MemoryBank, Queue
 from mocosearch.nets import ProjectedEncoder, backbone_names, build_head, feature_dim
@@ -17,7 +19,29 @@ from mocosearch.recipes import BackboneSection, EndToEndSection, MemoryBankSecti
 FEWEST_PHOTOS = 8
 MOST_KEYS = 65536
 FEWEST_PER_RANK = 2
+SMALLEST_CROP = 32  # pixels, of `views.fit_photos`
 FEWEST_PER_GROUP = 8  # images whose statistics batch norm can live with
+
+
+def fit_to_photos(recipe: Recipe, photos: Sequence[PackedPhoto]) -> tuple[Recipe, list[str]]:
+    """Return the recipe with crops of at most half the photos' short side, if it says so, and what was changed.
+
+    A larger crop of a small photo is mostly enlarged pixels, which take the time of seeing more photos. The encoder's
+    input shrinks with the crop. Half of the photos are at least as large as the one that decides.
+    """
+    views, seen = recipe.views, recipe.encoder_input
+    short_side = median_high(min(photo.height, photo.width) for photo in photos) if photos else 0
+    crop = max(SMALLEST_CROP, short_side // 2 // 8 * 8)
+    if not views.fit_photos or crop >= views.crop:
+        return recipe, []
+    scale = crop / views.crop
+    smaller = {name: round(scale * side) for name, side in (("resize", seen.resize), ("crop", seen.crop))}
+    fitted = {
+        "views": views.model_copy(update={"crop": crop}),
+        "encoder_input": seen.model_copy(update=smaller),
+    }
+    notice = f"crops of {crop} pixels instead of {views.crop}: half the short side of the photos"
+    return recipe.model_copy(update=fitted), [notice]
 
 
 def fit_to_collection(recipe: Recipe, photos: int, *, ranks: int = 1) -> tuple[Recipe, list[str]]:
@@ -61,7 +85,8 @@ def continued(recipe: Recipe, init: Encoder) -> Recipe:
         stem_padding=card.stem_padding,
         stem_relu=card.stem_relu,
     )
-    views = recipe.views.model_copy(update={"mean": seen.mean, "std": seen.std})
+    # A network that has learned from large photos knows more of small ones when they are enlarged.
+    views = recipe.views.model_copy(update={"mean": seen.mean, "std": seen.std, "fit_photos": False})
     return recipe.model_copy(update={"backbone": backbone, "views": views})
 
 

@@ -13,6 +13,8 @@ from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoders import Encoder
 from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
+from mocosearch.images.pack import Pack, UnpackedPhoto
+from mocosearch.images.packed import PackedPhoto
 from mocosearch.images.walk import find_photos
 from mocosearch.recipes import Recipe
 from mocosearch.training.build import (
@@ -22,6 +24,7 @@ from mocosearch.training.build import (
     check_sizes,
     continued,
     fit_to_collection,
+    fit_to_photos,
     preprocessing_of,
 )
 from mocosearch.training.compilation import can_compile, compile_networks
@@ -71,10 +74,13 @@ def new_run(
         recipe = continued(recipe, init)
     check_sizes(recipe)
     root = root.absolute()
-    pack_folder = pack_folder or default_pack_folder(root, recipe.views)
-    stamps = on_first_rank(lambda: _find(root, recipe, pack_folder, on_photo))
-    pack, photos, skipped = open_packed(root, stamps, recipe.views, pack_folder)
+    pack, photos, skipped = _packed(root, recipe, pack_folder, on_photo)
+    recipe, smaller = fit_to_photos(recipe, photos)
+    if smaller:  # a run's pack is as large as its own recipe needs it
+        pack.close()
+        pack, photos, skipped = _packed(root, recipe, pack_folder, on_photo)
     fitted, notices = fit_to_collection(recipe, len(photos), ranks=world_size())
+    notices = smaller + notices
     device = best_device()
     probe = _read_probe(options.probe, fitted) if options.probe else None
     compiled = options.compile and _can_compile(device, notices)
@@ -224,6 +230,15 @@ def _can_compile(device: torch.device, notices: list[str]) -> bool:
     if not works:
         notices.append("--compile has no effect: torch.compile found no C++ compiler that works; install g++ or clang")
     return works
+
+
+def _packed(
+    root: Path, recipe: Recipe, pack_folder: Path | None, on_photo: CountCallback
+) -> tuple[Pack, list[PackedPhoto], list[UnpackedPhoto]]:
+    """Find and pack the photos of `root` for the recipe's crops."""
+    folder = pack_folder or default_pack_folder(root, recipe.views)
+    stamps = on_first_rank(lambda: _find(root, recipe, folder, on_photo))
+    return open_packed(root, stamps, recipe.views, folder)
 
 
 def _find(root: Path, recipe: Recipe, pack_folder: Path, on_photo: CountCallback) -> list[FileStamp]:

@@ -4,10 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocosearch.errors import NoPhotos
+from mocosearch.images.packed import PackedPhoto
 from mocosearch.methods import MoCo
 from mocosearch.nets import build_backbone, feature_dim
 from mocosearch.recipes import Recipe, load_recipe
-from mocosearch.training.build import build_method, build_optimizer, fit_to_collection
+from mocosearch.training.build import build_method, build_optimizer, fit_to_collection, fit_to_photos
+from mocosearch_index.records import FileStamp
 
 CPU = torch.device("cpu")
 GIVEN = {"lr", "momentum", "betas", "weight_decay"}  # by the recipe
@@ -49,6 +51,29 @@ def test_what_was_changed_is_said() -> None:
     assert "batch 48 instead of 256" in notices[0]
     assert "6 batch-norm groups instead of 8, to fit" in notices[1]
     assert "K 48 instead of 65536" in notices[2]
+
+
+def packed(*sizes: tuple[int, int]) -> list[PackedPhoto]:
+    return [PackedPhoto(FileStamp(b"photo", 1, 1), 0, height, width) for height, width in sizes]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "crop", "seen"),
+    [
+        ([(64, 64)] * 9, 32, 48),  # half of the tiles
+        ([(20, 30)] * 9, 32, 48),  # never below 32
+        ([(300, 180), (170, 400), (40, 40)], 80, 120),  # half of 170, the middle one, in steps of 8
+        ([(400, 300)] * 9 + [(32, 32)] * 8, 96, 144),  # most are large
+    ],
+)
+def test_crops_are_at_most_half_of_small_photos(sizes: list[tuple[int, int]], crop: int, seen: int) -> None:
+    input_size = ["encoder_input.resize=144", "encoder_input.crop=144"]
+    recipe = load_recipe("moco_v2_small", ["views.crop=96", "views.fit_photos=true", *input_size])
+    fitted, notices = fit_to_photos(recipe, packed(*sizes))
+    assert (fitted.views.crop, fitted.encoder_input.crop, fitted.encoder_input.resize) == (crop, seen, seen)
+    assert len(notices) == (crop < 96)
+    kept = recipe.views.model_copy(update={"fit_photos": False})
+    assert fit_to_photos(recipe.model_copy(update={"views": kept}), packed(*sizes))[0].views.crop == 96
 
 
 def test_fewer_than_eight_photos_are_an_error() -> None:
