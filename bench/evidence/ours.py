@@ -2,11 +2,13 @@
 
 import itertools
 import json
-import os
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from time import process_time
 
 import torch
@@ -74,25 +76,24 @@ def train_trial(planned: Planned, case: Case, runs: Path, init: str | None) -> T
 
     CPU time, not wall time: two trials share the machine with each other, and with what else it does.
     """
-    torch.set_num_threads(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
-    recipe, start = load_recipe(planned.recipe, planned.overrides), load_encoder(init) if init else None
-    seconds = _seconds_per_step(recipe, case, runs / f"{planned.name}.timed", start)
-    steps = int(2 * 60 * planned.minutes / seconds)
-    options = {"recipe_name": planned.recipe, "minutes": None, "workers": 0}
-    run = new_run(case.train, recipe, folder=runs / planned.name, steps=steps, init=start, **options)
-    losses: list[float] = []
-    encoder = run.train(on_step=lambda report: losses.append(report.loss))
-    facts = {"steps": steps, "photos seen": steps * run.recipe.batch, "CPU seconds per step": round(seconds, 3)}
-    return Trained(encoder, {**facts, "last loss": round(losses[-1], 4)}, [])
+    folder = runs / planned.name
+    if not (folder / "encoder" / "encoder.json").exists():
+        shutil.rmtree(folder, ignore_errors=True)  # of a trial that was stopped
+        torch.set_num_threads(1)
+        recipe, start = load_recipe(planned.recipe, planned.overrides), load_encoder(init) if init else None
+        steps = int(2 * 60 * planned.minutes / _seconds_per_step(recipe, case, start))
+        options = {"recipe_name": planned.recipe, "minutes": None, "workers": 0}
+        run = new_run(case.train, recipe, folder=folder, steps=steps, init=start, **options)
+        run.train(on_step=lambda report: None)
+    facts = {name: fact for name, fact in _facts(folder).items() if not name.startswith("minutes")}
+    return Trained(folder / "encoder", facts, [])
 
 
-def _seconds_per_step(recipe: Recipe, case: Case, folder: Path, init: Encoder | None) -> float:
+def _seconds_per_step(recipe: Recipe, case: Case, init: Encoder | None) -> float:
     """Return the median of the CPU seconds of a few steps, in a run that is thrown away."""
-    run = new_run(
-        case.train, recipe, recipe_name="timed", folder=folder, minutes=None, steps=_TIMED_STEPS, init=init, workers=0
-    )
-    times = [process_time()]
-    run.train(on_step=lambda report: times.append(process_time()))
-    steps = sorted(later - earlier for earlier, later in itertools.pairwise(times))
-    return steps[len(steps) // 2]
+    with TemporaryDirectory() as folder:
+        out, options = Path(folder) / "run", {"recipe_name": "timed", "minutes": None, "workers": 0}
+        run = new_run(case.train, recipe, folder=out, steps=_TIMED_STEPS, init=init, **options)
+        times = [process_time()]
+        run.train(on_step=lambda report: times.append(process_time()))
+    return median(later - earlier for earlier, later in itertools.pairwise(times[1:]))
