@@ -169,7 +169,7 @@ def _tell_of_newer_encoder(library: "Library") -> None:
 
     if current_fingerprint() not in (None, library.index.encoder.fingerprint):
         folder = shown(library.index.folder)
-        click.echo(f"Note     another encoder was trained since; to use it, delete {folder} and index again", err=True)
+        click.echo(f"Note     another encoder was trained last; to use it, delete {folder} and index again", err=True)
 
 
 @contextmanager

@@ -72,7 +72,9 @@ def command(
     index, why = library_in_use(folder)
     with Library.open(index) as library:
         photos = library.index.counts().get("indexed", 0)
-        click.echo(f"Library  {shown(library.root)} ({why}): {photos:,} photos. Ctrl-C stops.", err=True)
+        click.echo(
+            f"Library  {shown(library.root)} ({why}): {photos:,} photos. Opening the page; Ctrl-C ends it.", err=True
+        )
         from mocosearch_app import serve
 
         serve(

@@ -73,7 +73,7 @@ def _folder(status: "LibraryStatus") -> str:
 def _newer_encoder(status: "LibraryStatus") -> list[str]:
     if status.newer_encoder is None:
         return []
-    return [f"         another one was trained since [{status.newer_encoder}]; `mocosearch index` tells how to use it"]
+    return [f"         another one was trained last [{status.newer_encoder}]; `mocosearch index` tells how to use it"]
 
 
 def _search(report: "SearchReport") -> str:

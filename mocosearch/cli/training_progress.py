@@ -97,7 +97,8 @@ def training_bar(run: "Run", *, quiet: bool = False) -> Iterator["TrainingBar"]:
     columns = (BarColumn(40), MofNCompleteColumn(), TextColumn("steps, left"), TimeRemainingColumn())
     terminal = sys.stderr.isatty() and not quiet
     progress = BarOverFigures(*columns, console=Console(stderr=True), disable=not terminal)
-    progress.add_task("", total=run.total_steps, figures="")
+    before = "" if run.resume else "looking at the encoder before the first step"
+    progress.add_task("", total=run.total_steps, figures=before)
     progress.start()
     try:
         yield TrainingBar(run, progress if terminal else None, quiet=quiet)

@@ -61,7 +61,8 @@ def _list_beside(out: Path, suffix: str, list_format: ListFormat, replace: bool)
     names = out.with_suffix(f".{list_format}")
     for path in (out, names):
         if is_reachable(path) and not replace:
-            raise CannotExport(f"{shown(path)} is there already: name another, or add --force to replace it.")
+            which = "" if path == out else f", where the list for {shown(out)} goes"
+            raise CannotExport(f"{shown(path)} is there already{which}: name another --out, or add --force.")
     return names
 
 

@@ -242,6 +242,8 @@ class Library:
         file = path_of(self.index, own) if own else source
         if isinstance(file, Path) and not is_reachable(file):
             raise NoPhotos(f"There is no file {shown(file)}: name the picture to search with.")
+        if isinstance(file, Path) and file.is_dir():
+            raise NoPhotos(f"{shown(file)} is a folder: name the picture to search with.")
         data = read_file(file) if isinstance(file, Path) else file
         if crop:
             return crop.of(self.decode(data).image)

@@ -155,6 +155,9 @@ def test_a_rectangle_is_placed_with_the_keyboard_and_by_touch(server: Serving, o
         page.keyboard.press(keys)
     wait_for(page, f"[data-look='like={photo}@225,275,525,500']")
     assert page.evaluate("document.activeElement.id") == "cropper"
+    page.keyboard.press("?")
+    page.wait_for_selector("#help")
+    page.keyboard.press("Escape")
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Delete")  # at once
     wait_for(page, f"[data-look='like={photo}']")

@@ -143,6 +143,7 @@ def test_encoders_are_called_by_their_folders_and_never_alike(tmp_path: Path, mo
         "a\nb",
         "mine (2)",
         "runs/mine",
+        "timm:resnet26=downloads/model.safetensors",
     ]
     assert names_of(specs) == [
         "mine",
@@ -153,6 +154,7 @@ def test_encoders_are_called_by_their_folders_and_never_alike(tmp_path: Path, mo
         "a\\nb",
         "mine (2) (2)",
         "mine (3)",
+        "timm:resnet26=model.safetensors",
     ]
 
 

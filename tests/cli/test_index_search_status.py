@@ -192,7 +192,7 @@ def test_a_newer_encoder_is_told_of_only_when_none_was_named(
     first, second = encoders
     mocosearch("index", photos, "--encoder", first)
     set_current_encoder(Path(second))
-    assert "another encoder was trained since" in mocosearch("index", photos)[1]
+    assert "another encoder was trained last" in mocosearch("index", photos)[1]
     assert "another encoder" not in mocosearch("index", photos, "--encoder", first)[1]
 
 

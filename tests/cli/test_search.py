@@ -193,7 +193,7 @@ def test_a_picture_that_is_new_is_embedded(search: Search, indexed: Path) -> Non
     [
         ([], 2, "Missing argument 'IMAGE...'"),
         (["nowhere.jpg"], 1, "There is no file 'nowhere.jpg'"),
-        (["2024"], 1, "Is a directory"),
+        (["2024"], 1, "'2024' is a folder: name the picture to search with."),
         (["f.jpg", "--not", "nowhere.jpg"], 1, "There is no file 'nowhere.jpg'"),
         (["f.jpg", "--crop", "1,2"], 2, "write x,y,w,h"),
         (["f.jpg", "--crop", "0,0,65,10"], 1, "64 x 48 pixels"),

@@ -98,12 +98,12 @@ def test_embeddings_and_their_list_are_in_the_same_order(export: Export, root: P
     assert [os.fsencode(row["path"]) for row in rows_of(Path("w.csv"))] == [os.fsencode(row["path"]) for row in rows]
 
 
-@pytest.mark.parametrize("there", ["v.npy", "v.csv"])
-def test_no_file_is_replaced_unless_force_is_given(export: Export, root: Path, there: str) -> None:
+@pytest.mark.parametrize(("there", "why"), [("v.npy", ":"), ("v.csv", ", where the list for 'v.npy' goes:")])
+def test_no_file_is_replaced_unless_force_is_given(export: Export, root: Path, there: str, why: str) -> None:
     Path(there).write_text("precious")
     out, err = export("embeddings", root, "--out", "v.npy", code=1)
     assert out == ""
-    assert f"'{there}' is there already" in err.splitlines()[-1]
+    assert f"'{there}' is there already{why}" in err.splitlines()[-1]
     assert [path.name for path in Path().iterdir()] == [there]
     assert Path(there).read_text() == "precious"
     export("embeddings", root, "--out", "v.npy", "--force")

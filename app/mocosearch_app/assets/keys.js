@@ -8,7 +8,8 @@ const tiles = () => [...document.querySelectorAll("#view .grid > li")];
 const isOpen = (id) => document.getElementById(id)?.open;
 
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, #cropper")) return;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select")) return;
+  if (event.key !== "?" && event.target.closest("#cropper")) return; // which moves its rectangle
   if (isOpen("help")) return;
   if (isOpen("panel") ? inPanel(event.key) : onPage(event.key)) event.preventDefault();
 });

@@ -94,7 +94,7 @@ def names_of(specs: Sequence[str]) -> list[str]:
 
 
 def _short(spec: str) -> str:
-    """Return what a person calls an encoder: a run or a library by its folder, anything else as it was written."""
+    """Return what a person calls an encoder: a run or a library by its folder, a file by its name, else as written."""
     from mocosearch_index.paths import is_reachable, printable
 
     path = Path(spec)
@@ -103,4 +103,7 @@ def _short(spec: str) -> str:
         while path.name in _NAMELESS:
             path = path.parent
         spec = path.name
+    elif spec.startswith("timm:") and "=" in spec:
+        name, _, file = spec.partition("=")
+        spec = f"{name}={Path(file).name}"
     return printable(os.fsencode(spec))

@@ -94,8 +94,8 @@ def _encoder(status: LibraryStatus, facts: "EncoderFacts | None") -> str:
     rows.append(("Gives", f"{identity.dim:,} numbers a photo"))
     rows.append(("Fingerprint", f"<code>{escape(identity.fingerprint)}</code>"))
     if status.newer_encoder is not None:
-        newer = f"<code>{escape(status.newer_encoder)}</code>; mocosearch index tells how to use it"
-        rows.append(("Another was trained since", newer))
+        newer = f"another, <code>{escape(status.newer_encoder)}</code>; mocosearch index tells how to use it"
+        rows.append(("Trained last", newer))
     return _card("Encoder", rows)
 
 
