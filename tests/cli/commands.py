@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tests import warm
+
 
 class Mocosearch:
     """Runs the command with a home of its own."""
@@ -17,16 +19,17 @@ class Mocosearch:
         self.environment = os.environ | {"MOCOSEARCH_HOME": str(folder / "home"), "OMP_NUM_THREADS": "1"}
 
     def start(self, *arguments: str | Path) -> subprocess.Popen[str]:
+        """Start the command, to be waited for, sent signals and looked at."""
         command = [sys.executable, "-m", "mocosearch", *arguments]
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         return subprocess.Popen(command, cwd=self.folder, env=self.environment, **pipes)
 
     def __call__(self, *arguments: str | Path, code: int = 0) -> tuple[str, str]:
-        process = self.start(*arguments)
-        out, err = process.communicate(timeout=200)
-        assert process.returncode == code, err
-        assert "Traceback" not in err
-        return out, err
+        """Run the command to its end; return stdout and stderr."""
+        done = warm.completed("mocosearch", arguments, folder=self.folder, environment=self.environment)
+        assert done.returncode == code, done.stderr
+        assert "Traceback" not in done.stderr
+        return done.stdout, done.stderr
 
 
 def write_photos(folder: Path, count: int = 16) -> Path:

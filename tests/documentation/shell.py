@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tests.documentation import stand_in
 from tests.documentation.pages import ROOT, blocks, name
+from tests.warm import warm
 
 SECONDS = 500
 # Says of each command, before it runs, where it stands; stands on the line of the page's title.
@@ -45,11 +46,12 @@ def run_page(page: Path, world: Path) -> str:
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(("MOCOSEARCH_", "SLURM_"))},
         "PATH": os.pathsep.join((str(command.parent), str(Path(sys.executable).parent), os.environ["PATH"])),
-        "PYTHONPATH": str(ROOT),  # for `python -m bench...`
+        "PYTHONPATH": str(ROOT),  # for `python -m bench...` and the stand-in
         "HOME": str(beside / "home"),
         "MOCOSEARCH_HOME": str(beside / "home"),
         "CURL_HOME": str(beside / "background"),
         "STAND_IN": str(beside / "background"),
+        "WARM": warm(),
         "PAGE": name(page),
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",

@@ -6,8 +6,9 @@ index --watch   is ended, as by Ctrl-C, as soon as it watches
 serve           goes on in the background, as in another terminal, until the next one or the end of the page. It listens
                 at a free port, to which curl is led whatever port it asks for; a password that it asks for is typed
 
-Everything else is the real command and nothing more. What runs in the background has a session of its own, without a
-terminal, and lies in the folder $STAND_IN: its log, its process and, in the end, its exit status.
+Everything else is the real command and nothing more; what ends by itself runs in a process that has torch imported
+already (see tests/warm.py). What runs in the background has a session of its own, without a terminal, and lies in the
+folder $STAND_IN: its log, its process and, in the end, its exit status.
 """
 
 import os
@@ -18,6 +19,8 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.warm import run
 
 MOCOSEARCH = (sys.executable, "-m", "mocosearch")
 MINUTES = "0.01"
@@ -91,7 +94,8 @@ def main(arguments: list[str]) -> None:
             arguments = [*arguments, "--workers", "0"]
             if "--resume" not in arguments:
                 arguments = [*arguments, "--minutes", MINUTES]
-        os.execv(MOCOSEARCH[0], [*MOCOSEARCH, *arguments])
+        place = {"folder": Path.cwd(), "environment": os.environ}
+        sys.exit(run(os.environ["WARM"], "mocosearch", arguments, **place, files=(0, 1, 2), seconds=SECONDS))
 
 
 if __name__ == "__main__":
