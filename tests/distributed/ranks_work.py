@@ -1,6 +1,7 @@
 """What the ranks of tests/distributed do; each function runs in every rank and returns rank 0's result."""
 
 import hashlib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,16 @@ from tests.training.photos import load_tiny_recipe
 IMAGES, BATCH_SMALL, DIM = 40, 12, 5
 
 
-def parity(version: str) -> list[tuple[list[float], float, dict[str, Tensor]]]:
+Parity = list[tuple[list[float], float, dict[str, Tensor]]]  # of each rank, as `parity` says
+Trained = tuple[list[float], list[dict[str, Tensor]]]
+
+
+def parities(versions: Sequence[str]) -> dict[str, Parity]:
+    """Train the reference case of each version."""
+    return {version: parity(version) for version in versions}
+
+
+def parity(version: str) -> Parity:
     """Train the reference case and return, of each rank, losses, key norm before the last update, and state."""
     torch.set_num_threads(1)
     method = reference_method(version, groups=1)
@@ -57,7 +67,12 @@ def small_method(kind: str, groups: int) -> ContrastiveMethod:
     return EndToEnd(encoder, shared_weights=kind == "end_to_end", **options, **shuffle)
 
 
-def train_small(kind: str, steps: int, groups: int) -> tuple[list[float], list[dict[str, Tensor]]]:
+def train_each_small(kinds: Sequence[str], steps: int, groups: int) -> dict[str, Trained]:
+    """Train a small method of each kind."""
+    return {kind: train_small(kind, steps, groups) for kind in kinds}
+
+
+def train_small(kind: str, steps: int, groups: int) -> Trained:
     """Train a small method in float64; return the losses over all ranks and each rank's state."""
     method = small_method(kind, groups)
     trainee = Trainee(method, torch.optim.SGD(method.parameters(), lr=0.1, momentum=0.9), autocast=None)

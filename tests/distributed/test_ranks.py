@@ -16,20 +16,39 @@ from tests.distributed import ranks_work
 from tests.methods.reference import CASES, TIGHT, check, reference_method
 from tests.training.photos import write_photos
 
+VERSIONS = ("v1", "v2")
+KINDS = ("moco", "end_to_end", "end_to_end_separate", "memory_bank")
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
-def test_parity_with_the_authors_implementation_on_two_ranks(version: str) -> None:
-    ranks = launch(partial(ranks_work.parity, version), 2)
-    for (losses, key_norm, state), expected in zip(ranks, CASES[f"{version}_2rank"], strict=True):
+
+@pytest.fixture(scope="module")
+def parities() -> dict[str, ranks_work.Parity]:
+    """All versions in one launch: a rank imports torch for longer than it trains."""
+    found: dict[str, ranks_work.Parity] = launch(partial(ranks_work.parities, VERSIONS), 2)
+    return found
+
+
+@pytest.fixture(scope="module")
+def on_three_ranks() -> dict[str, ranks_work.Trained]:
+    found: dict[str, ranks_work.Trained] = launch(partial(ranks_work.train_each_small, KINDS, 25, 1), 3)
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_parity_with_the_authors_implementation_on_two_ranks(
+    version: str, parities: dict[str, ranks_work.Parity]
+) -> None:
+    for (losses, key_norm, state), expected in zip(parities[version], CASES[f"{version}_2rank"], strict=True):
         assert_allclose(losses, expected["losses"], **TIGHT)
         method = reference_method(version, groups=1)
         method.load_state_dict(state)
         check(method, version, key_norm, expected)
 
 
-@pytest.mark.parametrize("kind", ["moco", "end_to_end", "end_to_end_separate", "memory_bank"])
-def test_three_ranks_equal_three_batch_norm_groups_of_one_process(kind: str) -> None:
-    losses, states = launch(partial(ranks_work.train_small, kind, 25, 1), 3)
+@pytest.mark.parametrize("kind", KINDS)
+def test_three_ranks_equal_three_batch_norm_groups_of_one_process(
+    kind: str, on_three_ranks: dict[str, ranks_work.Trained]
+) -> None:
+    losses, states = on_three_ranks[kind]
     alone, (alone_state,) = ranks_work.train_small(kind, 25, 3)
     assert losses == pytest.approx(alone, rel=1e-9)
     for name, tensor in alone_state.items():
