@@ -1,22 +1,18 @@
 """bench/index_throughput.py with a few small photos."""
 
 import os
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.warm import completed
 
 ROOT = Path(__file__).parents[2]
 
 
-def run(*options: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-m", "bench.index_throughput", *options]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-
-
 def test_it_measures_ours_and_its_ceilings_beside_a_plain_loop() -> None:
     sizes = ("--large", "0", "--small", "5", "--rounds", "1", "--architecture", "resnet18")
-    done = run(*sizes, "--who", "one at a time")
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    options = (*sizes, "--who", "one at a time")
+    done = completed("bench.index_throughput", options, folder=ROOT, environment=environment)
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "|"]
     table = {(photos, name): figures for photos, name, *figures in rows[2:]}
@@ -29,6 +25,6 @@ def test_it_measures_ours_and_its_ceilings_beside_a_plain_loop() -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    done = run("--who", "one at a time,clip")
+    done = completed("bench.index_throughput", ("--who", "one at a time,clip"), folder=ROOT)
     assert done.returncode == 2
     assert "unknown: clip; known: decoding alone, network alone, mocosearch" in done.stderr

@@ -1,13 +1,12 @@
 """bench/linear_probe.py with a few photos."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.linear_probe import embedded, generated
+from tests.warm import completed
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,8 +15,7 @@ def test_it_measures_generated_and_given_features_against_each_strength(tmp_path
     made = generated(600, 32)
     np.savez(tmp_path / "given.npz", vectors=made.vectors, labels=made.labels, held_out=made.held_out)
     options = ["--photos", "500", "--dim", "16", "--strengths", "0.1,1", "--features", str(tmp_path / "given.npz")]
-    command = [sys.executable, "-m", "bench.linear_probe", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed("bench.linear_probe", options, folder=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "|"]
     assert [row[:2] for row in rows[2:]] == [
