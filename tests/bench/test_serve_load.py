@@ -1,16 +1,15 @@
 """bench/serve_load.py with a few photos and seconds."""
 
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.warm import completed
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_it_measures_page_and_interface_beside_the_bare_work() -> None:
     options = ["--photos", "300", "--clients", "1,2", "--seconds", "1"]
-    command = [sys.executable, "-m", "bench.serve_load", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed("bench.serve_load", options, folder=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "|"]
     names = ("page, by photo", "page, by picture", "API, by photo", "API, by picture")

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from bench.train_step import measure, ratio
+from tests.warm import completed
 
 ROOT = Path(__file__).parents[2]
 
@@ -28,8 +29,8 @@ def test_it_measures_ours_beside_the_ceiling_and_says_that_lightly_is_missing(tm
 
 def test_lightly_takes_part_where_it_is_installed() -> None:
     pytest.importorskip("lightly")
-    command = [sys.executable, "-m", "bench.train_step", "--cases", "tiny", "--rounds", "1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    done = completed("bench.train_step", ["--cases", "tiny", "--rounds", "1"], folder=ROOT)
+    assert done.returncode == 0, done.stderr
     assert "| lightly " in done.stdout
 
 
