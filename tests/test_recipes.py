@@ -135,6 +135,17 @@ def test_the_v1_schedule_drops_at_epochs_120_and_160(epoch: int, expected: float
     assert rate(epoch * 5 + 4) == pytest.approx(expected)
 
 
+def test_a_warm_up_rises_in_equal_steps_to_the_schedule_that_follows() -> None:
+    warmed = load_recipe("moco_v2_small", ["schedule.warmup=0.1", "schedule.per=step"])
+    rates = [learning_rate(warmed, total_steps=200, steps_per_epoch=7)(step) for step in range(200)]
+    plain = load_recipe("moco_v2_small", ["schedule.per=step", "schedule.warmup=0"])
+    without = [learning_rate(plain, total_steps=200, steps_per_epoch=7)(step) for step in range(200)]
+    assert [rate / full for rate, full in zip(rates[:20], without[:20], strict=True)] == pytest.approx(
+        [(step + 1) / 20 for step in range(20)]
+    )
+    assert rates[20:] == without[20:]
+
+
 def test_the_v2_schedule_is_a_cosine_that_is_constant_within_an_epoch() -> None:
     rate = learning_rate(load_recipe("moco_v2"), total_steps=200 * 5, steps_per_epoch=5)
     assert rate(0) == rate(4) == pytest.approx(0.03)

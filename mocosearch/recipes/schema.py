@@ -120,11 +120,15 @@ class OptimizerSection(Section):
 
 
 class ScheduleSection(Section):
-    """The learning rate over the run: cosine or x0.1 at `milestones` (shares of the run), per epoch or per step."""
+    """The learning rate over the run: cosine or x0.1 at `milestones` (shares of the run), per epoch or per step.
+
+    During the first `warmup`, a share of the run, it rises from 0 to where its schedule is then.
+    """
 
     epochs: int = Field(ge=1)
     shape: Literal["cosine", "steps"]
     milestones: tuple[Probability, ...] = ()
+    warmup: float = Field(default=0, ge=0, lt=1)
     per: Literal["epoch", "step"]
 
 

@@ -27,7 +27,7 @@ def fit_to_photos(recipe: Recipe, photos: Sequence[PackedPhoto]) -> tuple[Recipe
     """Return the recipe with crops of at most half the photos' short side, if it says so, and what was changed.
 
     A larger crop of a small photo is mostly enlarged pixels, which take the time of seeing more photos. The encoder's
-    input shrinks with the crop. Half of the photos are at least as large as the one that decides.
+    input shrinks with the crop, but not below the photos. Half of these are at least as large as the one that decides.
     """
     views, seen = recipe.views, recipe.encoder_input
     short_side = median_high(min(photo.height, photo.width) for photo in photos) if photos else 0
@@ -35,7 +35,10 @@ def fit_to_photos(recipe: Recipe, photos: Sequence[PackedPhoto]) -> tuple[Recipe
     if not views.fit_photos or crop >= views.crop:
         return recipe, []
     scale = crop / views.crop
-    smaller = {name: round(scale * side) for name, side in (("resize", seen.resize), ("crop", seen.crop))}
+    smaller = {
+        name: min(side, max(round(scale * side), short_side))
+        for name, side in (("resize", seen.resize), ("crop", seen.crop))
+    }
     fitted = {
         "views": views.model_copy(update={"crop": crop}),
         "encoder_input": seen.model_copy(update=smaller),

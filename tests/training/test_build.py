@@ -60,9 +60,9 @@ def packed(*sizes: tuple[int, int]) -> list[PackedPhoto]:
 @pytest.mark.parametrize(
     ("sizes", "crop", "seen"),
     [
-        ([(64, 64)] * 9, 32, 48),  # half of the tiles
+        ([(64, 64)] * 9, 32, 64),  # half of the tiles, which are seen whole
         ([(20, 30)] * 9, 32, 48),  # never below 32
-        ([(300, 180), (170, 400), (40, 40)], 80, 120),  # half of 170, the middle one, in steps of 8
+        ([(300, 180), (130, 400), (40, 40)], 64, 130),  # half of 130, the middle one, in steps of 8
         ([(400, 300)] * 9 + [(32, 32)] * 8, 96, 144),  # most are large
     ],
 )
