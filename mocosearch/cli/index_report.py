@@ -14,10 +14,12 @@ _LISTED = 10  # skipped files named after an update; `status` names more
 
 def print_text(library: "Library", report: "UpdateReport", counts: dict[str, int]) -> None:
     """Print what was done in one line on stdout; what was not, and what to do about it, on stderr."""
+    from mocosearch.images.decode import ADVICE
     from mocosearch_index.paths import printable, shown
 
     for skip in report.skipped[:_LISTED]:
-        click.echo(f"Skipped  '{printable(skip.stamp.path)}': {skip.reason}, {skip.detail}", err=True)
+        told = f"{skip.reason}: {ADVICE[skip.reason]} ({skip.detail})"
+        click.echo(f"Skipped  '{printable(skip.stamp.path)}': {told}", err=True)
     if len(report.skipped) > _LISTED:
         click.echo(f"Skipped  {len(report.skipped) - _LISTED:,} more: see `mocosearch status`", err=True)
     for path in report.unreadable:

@@ -87,12 +87,14 @@ def _search(report: "SearchReport") -> str:
 
 
 def _skipped(status: "LibraryStatus") -> Iterator[str]:
+    from mocosearch.images.decode import ADVICE
     from mocosearch_index.paths import printable
 
     by_reason = sorted(status.skipped, key=lambda photo: photo.reason or "")  # stable: by path within a reason
     for reason, photos in groupby(by_reason, key=lambda photo: photo.reason):
         skipped = list(photos)
-        yield f"Skipped  {len(skipped):,} {reason}"
+        advice = ADVICE.get(reason or "", "of a newer version of mocosearch")
+        yield f"Skipped  {len(skipped):,} {reason}: {advice}"
         yield from (f"         '{printable(photo.path)}' ({photo.detail})" for photo in skipped[:_LISTED])
         if len(skipped) > _LISTED:
             yield f"         and {len(skipped) - _LISTED:,} more (`--json` lists all)"

@@ -81,7 +81,7 @@ _one_giant_at_a_time = threading.Lock()  # decoding threads share the memory
 Image.MAX_IMAGE_PIXELS = MAX_PIXELS
 warnings.filterwarnings("ignore", module=r"PIL\.")  # about damaged metadata, a line for every such file
 
-_ADVICE = {
+ADVICE = {
     "not-an-image": "it is no image of a known format; give a JPEG, PNG, WebP, TIFF, GIF, BMP, AVIF or HEIC",
     "truncated": "it is cut off; copy it again from where it came from",
     "too-large": f"it is over {MAX_PIXELS // 1_000_000} million pixels or {MAX_BYTES >> 30} GiB; make a smaller copy",
@@ -97,7 +97,7 @@ _ADVICE = {
 
 
 class Undecodable(MocosearchError):
-    """A file gives no picture. `reason`: a slug of `_ADVICE`; `detail`: the decoder's words, one line."""
+    """A file gives no picture. `reason`: a slug of `ADVICE`; `detail`: the decoder's words, one line."""
 
     def __init__(self, reason: str, detail: str) -> None:
         super().__init__(reason, detail)
@@ -105,7 +105,7 @@ class Undecodable(MocosearchError):
         self.detail = "".join(c if c.isprintable() else " " for c in detail)[:200]
 
     def __str__(self) -> str:
-        return f"The picture cannot be used: {_ADVICE[self.reason]} ({self.detail})"
+        return f"The picture cannot be used: {ADVICE[self.reason]} ({self.detail})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,11 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.warm import completed
 
 ROOT = Path(__file__).parents[2]
 
@@ -17,8 +17,7 @@ def test_it_measures_how_soon_photos_are_on_the_page(tmp_path: Path) -> None:
         assert not os.environ.get("CI"), "no Chromium to open the page with"
         pytest.skip("no Chromium to open the page with: install it with `apt-get install chromium`")
     options = ["--folder", str(tmp_path), "--photos", "40", "--rounds", "1"]
-    command = [sys.executable, "-m", "bench.open_page", *options]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed("bench.open_page", options, folder=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "|"]
     assert [row[:2] for row in rows[2:]] == [["40", "at once"], ["40", "again"]]

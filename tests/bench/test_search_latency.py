@@ -1,22 +1,20 @@
 """bench/search_latency.py at a small size."""
 
 import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from bench.search_parts import interleaved, recall_of, vectors
+from tests.warm import completed
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_it_measures_levels_growth_and_the_peers_that_are_installed() -> None:
     options = ["--sizes", "1200", "--dim", "32", "--peers-at", "1200", "--rounds", "1", "--repeat", "2", "--added", "9"]
-    command = [sys.executable, "-m", "bench.search_latency", *options, "--levels", "exact,ivf"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    done = completed("bench.search_latency", [*options, "--levels", "exact,ivf"], folder=ROOT)
     assert done.returncode == 0, done.stderr
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines() if line[:1] == "|"]
     levels = {row[1]: row for row in rows if len(row) == 11}

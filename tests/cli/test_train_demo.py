@@ -15,6 +15,7 @@ import pytest
 from tests.cli.commands import Mocosearch, last_line, write_photos
 
 QUICK = ("--set", "views.crop=16", "--set", "batch=8", "--set", "schedule.epochs=1")
+ALONE = ("--workers", "0")  # no process beside it, which would import torch as well
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_ctrl_c_saves_and_resume_goes_on(mocosearch: Mocosearch, tmp_path: Path)
     (tmp_path / "run" / "run.json").write_text(json.dumps(facts))
     _, err = mocosearch("train", "home", "--resume", "--out", "run", code=2)
     assert "The run in run is one of other photos than home" in err
-    out, err = mocosearch("train", "photos", "--resume", "--out", "run")
+    out, err = mocosearch("train", "photos", "--resume", *ALONE, "--out", "run")
     assert "resumed" in err
     assert Path(out.strip()) == tmp_path / "run" / "encoder"
     assert [json.loads(line)["step"] for line in metrics.read_text().splitlines()] == list(range(1, done + 3))
@@ -156,7 +157,7 @@ def test_flags_that_make_no_sense_are_usage_errors(mocosearch: Mocosearch, tmp_p
 def test_a_run_started_inside_the_photos_is_kept_elsewhere(mocosearch: Mocosearch, tmp_path: Path) -> None:
     photos = write_photos(tmp_path / "photos")
     mocosearch.folder = photos
-    out, _ = mocosearch("train", ".", "--recipe", "demo", *QUICK)
+    out, _ = mocosearch("train", ".", "--recipe", "demo", *QUICK, *ALONE)
     assert Path(out.strip()).is_relative_to(tmp_path / "home" / "runs")
     assert sorted(path.name for path in photos.iterdir()) == sorted(f"{n}.png" for n in range(16))
 
@@ -171,7 +172,7 @@ def test_a_full_disk_while_training_ends_with_one_line(mocosearch: Mocosearch, t
     if mounted.returncode:
         pytest.skip("a small file system cannot be mounted here: needs root")
     try:
-        _, err = mocosearch("train", "photos", "--recipe", "demo", *QUICK, "--out", small / "run", code=1)
+        _, err = mocosearch("train", "photos", "--recipe", "demo", *QUICK, *ALONE, "--out", small / "run", code=1)
         assert "No space left on the disk" in last_line(err)
         assert not (small / "run" / "encoder").exists()
     finally:

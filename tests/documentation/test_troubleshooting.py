@@ -181,7 +181,7 @@ def test_every_class_of_errors_is_named() -> None:
 
 def test_every_reason_for_which_a_file_is_skipped_is_told() -> None:
     tables = {name: value for tree in _SOURCES.values() for name, value in _assigned(tree).items()}
-    (advice,), (of_verify,), (changed,) = tables["_ADVICE"], tables["REASONS"], tables["CHANGED"]
+    (advice,), (of_verify,), (changed,) = tables["ADVICE"], tables["REASONS"], tables["CHANGED"]
     assert isinstance(advice, ast.Dict)
     assert isinstance(of_verify, ast.Dict)
     reasons = [ast.literal_eval(node) for node in (*filter(None, advice.keys), *of_verify.values, changed)]
