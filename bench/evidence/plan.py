@@ -31,13 +31,66 @@ class Planned:
         return [*self.changes, f"seed={self.seed}"]
 
 
-def _changes(text: str) -> tuple[str, ...]:
-    return tuple(text.split())
+_FAINT = (
+    "views.color_jitter.brightness=0.1",
+    "views.color_jitter.contrast=0.1",
+    "views.color_jitter.saturation=0.1",
+    "views.color_jitter.hue=0.02",
+)  # a quarter of the paper's color jitter; the recipe `demo`, from which trials start, has half of it
+_BASE = ("batch=128", "optimizer.lr=0.001", "optimizer.lr_batch=128", "method.queue=4096")
+_SCRATCH = (*_BASE, *_FAINT)
+_CONTINUED = (*_BASE, "views.crop=64")
+
+
+def _trial(name: str, pixels: int, *changes: str, continued: bool = False) -> Planned:
+    """Return a trial on tiles, of 5 minutes of CPU time."""
+    return Planned(
+        name, "eurosat", "ours", (pixels,), 2.5, recipe="demo", changes=changes, continued=continued, trial=True
+    )
+
+
+def _scratch(name: str, *changes: str) -> Planned:
+    return _trial(f"trial-scratch{name}", 64, *_SCRATCH, *changes)
+
+
+def _continued(name: str, *changes: str, pixels: int = 96) -> Planned:
+    return _trial(f"trial-continued{name}", pixels, *_CONTINUED, *changes, continued=True)
+
+
+_TRIALS = (
+    Planned("trial-public", "eurosat", "public", (64, 72, 96, 144), trial=True),
+    _scratch(""),
+    _scratch("-lr-0.0005", "optimizer.lr=0.0005"),
+    _scratch("-lr-0.002-warmup", "optimizer.lr=0.002", "schedule.warmup=0.1"),
+    _scratch("-lr-0.003-warmup", "optimizer.lr=0.003", "schedule.warmup=0.1"),
+    _scratch("-sgd", "optimizer.name=sgd", "optimizer.lr=0.06", "optimizer.weight_decay=0.0005"),
+    _scratch("-batch-64", "batch=64", "optimizer.lr=0.0007", "optimizer.lr_batch=64"),
+    _scratch("-crop-48", "views.crop=48"),
+    _scratch("-no-jitter", "views.color_jitter.p=0"),
+    _scratch("-no-blur", "views.blur.p=0"),
+    _scratch("-scale-0.08", "views.scale=[0.08,1.0]"),
+    _scratch("-T-0.2", "method.temperature=0.2"),
+    _scratch("-K-1024", "method.queue=1024"),
+    _scratch("-m-0.95", "method.momentum=0.95"),
+    _scratch("-linear-head", "method.head=linear"),
+    _scratch("-symmetric", "method.symmetric=true"),
+    _continued("-lr-0.0003", "optimizer.lr=0.0003"),
+    _continued(""),
+    _continued("-lr-0.002", "optimizer.lr=0.002"),
+    _continued("-T-0.2-lr-0.0003", "method.temperature=0.2", "optimizer.lr=0.0003"),
+    _continued("-T-0.2", "method.temperature=0.2"),
+    _continued("-T-0.2-warmup", "method.temperature=0.2", "schedule.warmup=0.1"),
+    _continued("-T-0.2-crop-48", "method.temperature=0.2", "views.crop=48", pixels=72),
+    _continued("-crop-96", "views.crop=96", pixels=144),
+    _continued("-faint", *_FAINT),
+    _continued("-K-16384", "method.queue=16384"),
+)
 
 
 PLAN: tuple[Planned, ...] = (
     Planned("public", "eurosat", "public", (64, 160)),
     Planned("untrained", "eurosat", "untrained", (64,)),
-    Planned("untrained public", "eurosat", "untrained", (64,), continued=True),
+    Planned("untrained-public", "eurosat", "untrained", (64,), continued=True),
+    *_TRIALS,
 )
 COMPARED: tuple[tuple[Planned, Planned], ...] = ()
