@@ -64,7 +64,7 @@ class LinearClassifier(Method):
         """
         (images,) = views
         labels = self.labels[ids.to(self.labels.device)]
-        logits = self.fc(self.features(images))
+        logits = self.fc(self.features(images.to(self.fc.weight.dtype)))
         a_rank = gather(torch.full((1,), float(len(ids)), device=logits.device)).mean()  # images, on average
         loss = F.cross_entropy(logits, labels, reduction="sum") / a_rank
         return loss, {"accuracy": (logits.argmax(dim=1) == labels).sum().detach() / a_rank}

@@ -43,7 +43,7 @@ def test_folder_names_need_not_be_text(tmp_path: Path) -> None:
     [
         ([], NoPhotos, "one folder of photos for each class"),
         (["1.jpg", "2.jpg"], NotLabelled, "The 2 photos of .* lie in no class folders"),
-        (["a/1.jpg", "a/2.jpg"], NotLabelled, "two or more classes"),
+        (["a/1.jpg", "a/2.jpg"], NotLabelled, "needs two or more, add photos of another"),
         (["a/1.jpg", "b/2.jpg"], NotLabelled, "two photos"),
         (["train/a/1.jpg", "train/a/2.jpg", "test/b/1.jpg", "test/b/2.jpg"], NotLabelled, "one name in both"),
     ],
