@@ -6,11 +6,13 @@ python -m bench.evidence.tables WORK                                            
 
 DATA holds eurosat.zip and grocery.zip, WORK is for photos and runs (some GB). A run that was stopped goes on where it
 was; one whose JSON file is there is left out. Nothing else may run on the machine meanwhile, but for the trials, which
-count CPU time: of these two may run at once, each with `taskset -c CORE` and OMP_NUM_THREADS=1.
+count CPU time. On two cores two runs may go side by side, each with `taskset -c CORE` and OMP_NUM_THREADS=1; how many
+cores a run had is written down.
 """
 
 import argparse
 import json
+import os
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -66,6 +68,7 @@ def work_through(planned: Planned, case: Case, work: Path, public: str) -> None:
         runs.mkdir(parents=True, exist_ok=True)
         keep(runs / f"{planned.name}-{pixels}.npz", numbers)
         figures[str(pixels)] = scored(numbers)
+    facts["cores"] = len(os.sched_getaffinity(0))
     told = {"run": facts, "figures by pixels": figures, "curve": trained.curve if trained else []}
     result_file(planned).parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**told, "machine": machine_facts(CPU)}, indent=1)

@@ -8,7 +8,7 @@ Kind = Literal["untrained", "public", "ours", "lightly", "supervised"]
 
 @dataclass(frozen=True)
 class Planned:
-    """A run: `minutes` of wall time on all cores, or for a trial of CPU time on one core, twice as many.
+    """A run: `minutes` of wall time on the cores it is given, or for a trial of CPU time on one core, twice as many.
 
     `changes` are to the recipe `recipe`, as `mocosearch train --set` takes them. `continued` runs start from the public
     network (an untrained one has its architecture). `pixels`: the sides of what the encoder sees when it is scored.

@@ -30,7 +30,7 @@ def main() -> None:
             rows = [row for planned in done if planned.trial == trial for row in _rows(planned)]
             if rows:
                 print(f"\n## {case}: {title}\n")
-                print(markdown_table(("run", "pixels", "minutes", "photos seen", *_TITLES), rows))
+                print(markdown_table(("run", "pixels", "minutes", "cores", "photos seen", *_TITLES), rows))
         rows = [row for pair in COMPARED if pair[0].case == case for row in _compared(*pair, flags.work)]
         if rows:
             print(f"\n## {case}: differences\n")
@@ -52,7 +52,8 @@ def _rows(planned: Planned) -> Iterator[Sequence[str]]:
     for pixels, figures in told["figures by pixels"].items():
         seen = told["run"].get("photos seen")
         shown = f"{seen:,}" if seen else ""
-        yield planned.name, pixels, f"{planned.minutes:g}", shown, *(_cell(figures.get(name)) for name in _NAMES)
+        cores = str(told["run"]["cores"])
+        yield planned.name, pixels, f"{planned.minutes:g}", cores, shown, *(_cell(figures.get(name)) for name in _NAMES)
 
 
 def _compared(one: Planned, other: Planned, work: Path) -> Iterator[Sequence[str]]:
