@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.evidence.cases import Case
 from mocosearch.encoders import Encoder
 from mocosearch.evaluation.features import embed_folder
 from mocosearch.evaluation.intervals import difference_intervals, intervals_of
@@ -80,8 +79,3 @@ def kept(path: Path) -> OfPhotos:
     """Read what `keep` wrote."""
     with np.load(path) as file:
         return {name: file[name].astype(np.float64) for name in file.files}
-
-
-def score_case(case: Case, encoder: Encoder) -> OfPhotos:
-    """Return what each test photo of the whole collection gave."""
-    return of_photos(case.photos(), encoder)
