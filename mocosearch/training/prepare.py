@@ -17,18 +17,10 @@ from mocosearch.images.pack import Pack, UnpackedPhoto
 from mocosearch.images.packed import PackedPhoto
 from mocosearch.images.walk import find_photos
 from mocosearch.recipes import Recipe
-from mocosearch.training.build import (
-    FEWEST_PER_RANK,
-    build_method,
-    build_optimizer,
-    check_sizes,
-    continued,
-    fit_to_collection,
-    fit_to_photos,
-    preprocessing_of,
-)
+from mocosearch.training.build import build_method, build_optimizer, preprocessing_of
 from mocosearch.training.compilation import can_compile, compile_networks
 from mocosearch.training.data import ViewBatches, default_workers
+from mocosearch.training.fit import FEWEST_PER_RANK, check_sizes, continued, fit_to_collection, fit_to_photos
 from mocosearch.training.monitor import SHARE, Probe
 from mocosearch.training.packs import CountCallback, default_pack_folder, open_packed, pack_photos
 from mocosearch.training.run import Run
