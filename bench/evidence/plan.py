@@ -49,8 +49,8 @@ def _trial(name: str, pixels: int, *changes: str, continued: bool = False) -> Pl
     )
 
 
-def _scratch(name: str, *changes: str) -> Planned:
-    return _trial(f"trial-scratch{name}", 64, *_SCRATCH, *changes)
+def _scratch(name: str, *changes: str, pixels: int = 64) -> Planned:
+    return _trial(f"trial-scratch{name}", pixels, *_SCRATCH, *changes)
 
 
 def _continued(name: str, *changes: str, pixels: int = 96) -> Planned:
@@ -74,6 +74,17 @@ _TRIALS = (
     _scratch("-m-0.95", "method.momentum=0.95"),
     _scratch("-linear-head", "method.head=linear"),
     _scratch("-symmetric", "method.symmetric=true"),
+    _scratch("-crop-24", "views.crop=24"),
+    _scratch("-8-batch-norm-groups", "method.batch_norm_groups=8"),
+    _scratch("-small-stem-crop-16", "backbone.small_stem=true", "views.crop=16", pixels=32),
+    _scratch("-resnet10t", "backbone.architecture=timm:resnet10t"),
+    _scratch(
+        "-half-jitter",
+        "views.color_jitter.brightness=0.2",
+        "views.color_jitter.contrast=0.2",
+        "views.color_jitter.saturation=0.2",
+        "views.color_jitter.hue=0.05",
+    ),
     _continued("-lr-0.0003", "optimizer.lr=0.0003"),
     _continued(""),
     _continued("-lr-0.002", "optimizer.lr=0.002"),
@@ -92,5 +103,6 @@ PLAN: tuple[Planned, ...] = (
     Planned("untrained", "eurosat", "untrained", (64,)),
     Planned("untrained-public", "eurosat", "untrained", (64,), continued=True),
     *_TRIALS,
+    Planned("continued-60", "eurosat", "ours", (64, 96, 160), 60, recipe="moco_v2_continued", continued=True),
 )
 COMPARED: tuple[tuple[Planned, Planned], ...] = ()

@@ -93,8 +93,8 @@ class BlurSection(Section):
 class ViewsSection(Section):
     """The augmentation that makes two views of an image; `order` is the order of application after the crop.
 
-    `mean` and `std` normalize it: ImageNet's, or with --init those that the encoder was trained with. With `fit_photos`
-    the crop, and with it what the encoder sees, becomes smaller where the photos are small.
+    `mean` and `std` normalize it: ImageNet's, or with --init those that the encoder was trained with. The crop is at
+    most the share `fit_photos` of the photos' short side, and what the encoder sees shrinks with it; 0: however small.
     """
 
     crop: Side
@@ -104,7 +104,7 @@ class ViewsSection(Section):
     grayscale: Probability
     blur: BlurSection
     flip: Probability
-    fit_photos: bool = False
+    fit_photos: Probability = 0.0
     mean: tuple[float, float, float] = imagenet.MEAN
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] = imagenet.STD
 

@@ -19,14 +19,14 @@ FEWEST_PER_GROUP = 8  # images whose statistics batch norm can live with
 
 
 def fit_to_photos(recipe: Recipe, photos: Sequence[PackedPhoto]) -> tuple[Recipe, list[str]]:
-    """Return the recipe with crops of at most half the photos' short side, if it says so, and what was changed.
+    """Return the recipe with crops of at most its `fit_photos` of the photos' short side, and what was changed.
 
     A larger crop of a small photo is mostly enlarged pixels, which take the time of seeing more photos. The encoder's
     input shrinks with the crop, but not below the photos. Half of these are at least as large as the one that decides.
     """
     views, seen = recipe.views, recipe.encoder_input
     short_side = median_high(min(photo.height, photo.width) for photo in photos) if photos else 0
-    crop = max(SMALLEST_CROP, short_side // 2 // 8 * 8)
+    crop = max(SMALLEST_CROP, int(views.fit_photos * short_side) // 8 * 8)
     if not views.fit_photos or crop >= views.crop:
         return recipe, []
     scale = crop / views.crop
@@ -38,7 +38,7 @@ def fit_to_photos(recipe: Recipe, photos: Sequence[PackedPhoto]) -> tuple[Recipe
         "views": views.model_copy(update={"crop": crop}),
         "encoder_input": seen.model_copy(update=smaller),
     }
-    notice = f"crops of {crop} pixels instead of {views.crop}: half the short side of the photos"
+    notice = f"crops of {crop} pixels instead of {views.crop}: the photos have {short_side} (views.fit_photos)"
     return recipe.model_copy(update=fitted), [notice]
 
 
@@ -83,8 +83,7 @@ def continued(recipe: Recipe, init: Encoder) -> Recipe:
         stem_padding=card.stem_padding,
         stem_relu=card.stem_relu,
     )
-    # A network that has learned from large photos knows more of small ones when they are enlarged.
-    views = recipe.views.model_copy(update={"mean": seen.mean, "std": seen.std, "fit_photos": False})
+    views = recipe.views.model_copy(update={"mean": seen.mean, "std": seen.std})
     return recipe.model_copy(update={"backbone": backbone, "views": views})
 
 
@@ -104,5 +103,5 @@ def check_sizes(recipe: Recipe) -> None:
             reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
             raise BadRecipe(
                 f"{recipe.backbone.architecture} takes no pictures of {size} pixels ({reason}): --set views.crop, "
-                "encoder_input.crop and encoder_input.resize to the size it was made for."
+                "encoder_input.crop and encoder_input.resize to the size it was made for, and views.fit_photos=0."
             ) from None

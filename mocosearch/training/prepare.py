@@ -70,6 +70,7 @@ def new_run(
     recipe, smaller = fit_to_photos(recipe, photos)
     if smaller:  # a run's pack is as large as its own recipe needs it
         pack.close()
+        check_sizes(recipe)
         pack, photos, skipped = _packed(root, recipe, pack_folder, on_photo)
     fitted, notices = fit_to_collection(recipe, len(photos), ranks=world_size())
     notices = smaller + notices

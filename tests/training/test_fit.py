@@ -64,12 +64,18 @@ def packed(*sizes: tuple[int, int]) -> list[PackedPhoto]:
 )
 def test_crops_are_at_most_half_of_small_photos(sizes: list[tuple[int, int]], crop: int, seen: int) -> None:
     input_size = ["encoder_input.resize=144", "encoder_input.crop=144"]
-    recipe = load_recipe("moco_v2_small", ["views.crop=96", "views.fit_photos=true", *input_size])
+    recipe = load_recipe("moco_v2_small", ["views.crop=96", "views.fit_photos=0.5", *input_size])
     fitted, notices = fit_to_photos(recipe, packed(*sizes))
     assert (fitted.views.crop, fitted.encoder_input.crop, fitted.encoder_input.resize) == (crop, seen, seen)
     assert len(notices) == (crop < 96)
-    kept = recipe.views.model_copy(update={"fit_photos": False})
+    kept = recipe.views.model_copy(update={"fit_photos": 0.0})
     assert fit_to_photos(recipe.model_copy(update={"views": kept}), packed(*sizes))[0].views.crop == 96
+
+
+@pytest.mark.parametrize(("side", "crop", "seen"), [(64, 64, 96), (90, 88, 132), (100, 96, 144)])
+def test_crops_of_a_continued_run_are_no_larger_than_the_photos(side: int, crop: int, seen: int) -> None:
+    fitted, _ = fit_to_photos(load_recipe("moco_v2_continued"), packed(*[(side, 2 * side)] * 9))
+    assert (fitted.views.crop, fitted.encoder_input.crop, fitted.encoder_input.resize) == (crop, seen, seen)
 
 
 def test_fewer_than_eight_photos_are_an_error() -> None:
