@@ -63,6 +63,7 @@ _TRIALS = (
     _scratch("-lr-0.0005", "optimizer.lr=0.0005"),
     _scratch("-lr-0.002-warmup", "optimizer.lr=0.002", "schedule.warmup=0.1"),
     _scratch("-lr-0.003-warmup", "optimizer.lr=0.003", "schedule.warmup=0.1"),
+    _scratch("-lr-0.005-warmup", "optimizer.lr=0.005", "schedule.warmup=0.1"),
     _scratch("-sgd", "optimizer.name=sgd", "optimizer.lr=0.06", "optimizer.weight_decay=0.0005"),
     _scratch("-batch-64", "batch=64", "optimizer.lr=0.0007", "optimizer.lr_batch=64"),
     _scratch("-crop-48", "views.crop=48"),

@@ -97,9 +97,9 @@ def command(
 ) -> None:
     """Learn an encoder from the photos below DIR; no labels needed.
 
-    Without flags it takes the paper's ResNet-50 recipe (moco_v2) where there is a GPU, else moco_v2_small for at
-    most 60 minutes. Ctrl-C saves; --resume goes on from there. The folder of the finished encoder is printed;
-    training.png beside it shows the run.
+    Without --recipe it takes moco_v2_continued with --init, else the paper's ResNet-50 recipe (moco_v2) where there
+    is a GPU and moco_v2_small where not; without a GPU for at most 60 minutes. Ctrl-C saves; --resume goes on from
+    there. The folder of the finished encoder is printed; training.png beside it shows the run.
 
     All visible GPUs are used. Under torchrun or SLURM the command joins the ranks that were started there.
     """
@@ -153,20 +153,25 @@ def _new_run(
     """Choose what was left open. Whatever is wrong with the flags is said here, before torch is loaded."""
     from mocosearch.recipes import load_recipe
 
-    recipe_name, why, minutes = _choose(recipe_name, minutes)
+    recipe_name, why, minutes = _choose(recipe_name, minutes, init)
     recipe, name = load_recipe(recipe_name, overrides), Path(recipe_name).stem
     return NewRun(photos, _run_folder(out, name, photos), out is None, recipe, name, why, minutes, init, options)
 
 
-def _choose(recipe_name: str | None, minutes: float | None) -> tuple[str, str, float | None]:
+def _choose(recipe_name: str | None, minutes: float | None, init: str | None) -> tuple[str, str, float | None]:
     """Return recipe, why it was taken, and the minutes to train."""
     if recipe_name is not None:
         return recipe_name, "as asked", minutes
     from mocosearch.devices import best_device
 
-    if best_device().type == "cuda":
+    on_gpu = best_device().type == "cuda"
+    if not on_gpu:
+        minutes = minutes or CPU_MINUTES
+    if init:
+        return "moco_v2_continued", "for --init; --recipe chooses another", minutes
+    if on_gpu:
         return "moco_v2", "the paper's, since there is a GPU", minutes
-    return "moco_v2_small", "there is no GPU; --recipe chooses another", minutes or CPU_MINUTES
+    return "moco_v2_small", "there is no GPU; --recipe chooses another", minutes
 
 
 def _run_folder(out: Path | None, name: str, photos: Path) -> Path:

@@ -11,7 +11,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+import timm
+import torch
 
+from mocosearch.encoders import load_encoder
 from tests.cli.commands import Mocosearch, last_line, write_photos
 
 QUICK = ("--set", "views.crop=16", "--set", "batch=8", "--set", "schedule.epochs=1")
@@ -52,6 +55,26 @@ def test_train_index_and_search_follow_each_other_without_a_flag(mocosearch: Moc
     assert hits[0]["path"] == str(photos / "3.png")
     assert hits[0]["score"] == pytest.approx(1, abs=2e-3)
     assert hits[1]["score"] < hits[0]["score"]
+
+
+def test_without_a_recipe_one_is_taken_that_suits_the_start(mocosearch: Mocosearch, tmp_path: Path) -> None:
+    write_photos(tmp_path / "photos")
+    torch.save(timm.create_model("test_resnet").state_dict(), tmp_path / "net.pth")
+    mocosearch.environment["CUDA_VISIBLE_DEVICES"] = ""
+    short = (
+        "--minutes",
+        "0.01",
+        *ALONE,
+        *QUICK[2:],
+        "--set",
+        "encoder_input.resize=32",
+        "--set",
+        "encoder_input.crop=32",
+    )
+    for start, recipe in ((("--init", "timm:test_resnet=net.pth"), "moco_v2_continued"), ((), "moco_v2_small")):
+        out, err = mocosearch("train", "photos", *start, *short)
+        assert f"{recipe} (" in err
+        assert load_encoder(out.strip()).card.recipe == recipe
 
 
 def test_ctrl_c_saves_and_resume_goes_on(mocosearch: Mocosearch, tmp_path: Path) -> None:
