@@ -99,16 +99,17 @@ def mocosearch(case: Case, device: torch.device, *, compiled: bool = False) -> S
 
 
 class LightlyMoCo(nn.Module):
-    """MoCo v2 put together from lightly's parts in the way that its documentation's example shows."""
+    """MoCo v2 put together from lightly's parts in the way that its documentation's example shows.
 
-    def __init__(self, case: Case) -> None:
+    `backbone` gives `width` numbers for a picture.
+    """
+
+    def __init__(self, backbone: nn.Module, width: int) -> None:
         from lightly.models.modules import MoCoProjectionHead
         from lightly.models.utils import deactivate_requires_grad
 
         super().__init__()
-        resnet = torchvision.models.get_model(case.architecture, weights=None)
-        width = resnet.fc.in_features
-        self.backbone = nn.Sequential(*list(resnet.children())[:-1])
+        self.backbone = backbone
         self.projection_head = MoCoProjectionHead(width, width, DIM)
         self.backbone_momentum = copy.deepcopy(self.backbone)
         self.projection_head_momentum = copy.deepcopy(self.projection_head)
@@ -133,7 +134,9 @@ def lightly(case: Case, device: torch.device, *, mixed: torch.dtype | None = Non
     from lightly.loss import NTXentLoss
     from lightly.models.utils import update_momentum
 
-    model = LightlyMoCo(case).to(device).train()
+    resnet = torchvision.models.get_model(case.architecture, weights=None)
+    backbone = nn.Sequential(*list(resnet.children())[:-1])
+    model = LightlyMoCo(backbone, resnet.fc.in_features).to(device).train()
     criterion = NTXentLoss(temperature=0.2, memory_bank_size=(case.keys, DIM)).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.06)
     forward, forward_momentum = model.forward, model.forward_momentum

@@ -3,6 +3,7 @@
 python -m bench.evidence DATA WORK --public efficientnet_lite0.safetensors            # all that is missing: hours
 python -m bench.evidence DATA WORK --public efficientnet_lite0.safetensors --only scratch-60 lightly-60
 python -m bench.evidence.tables WORK                                                  # the tables of docs/evidence.md
+python -m bench.evidence.curves docs/evidence                                         # and its pictures
 
 DATA holds eurosat.zip and grocery.zip, WORK is for photos and runs (some GB). A run that was stopped goes on where it
 was; one whose JSON file is there is left out. Nothing else may run on the machine meanwhile, but for the trials, which

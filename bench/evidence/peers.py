@@ -10,13 +10,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from bench.contestants import DIM, LightlyMoCo
-from bench.contestants import Case as Sizes
 from bench.evidence.cases import Case
 from bench.evidence.ours import Trained
 from bench.evidence.plan import Planned
 from bench.evidence.timed import Batch, Stateful, TimedRun
-from mocosearch.encoders import Encoder, EncoderCard, load_encoder
-from mocosearch.nets import build_backbone, feature_dim
+from mocosearch.encoders import Encoder, EncoderCard, new_network
+from mocosearch.nets import feature_dim
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.build import preprocessing_of
 from mocosearch.training.monitor import Probe
@@ -34,6 +33,7 @@ class Peer(Generic[Batch]):
     recipe: Recipe
     batch: int
     lr: float
+    warmup: float
     optimizer: torch.optim.Optimizer
     parts: dict[str, Stateful]
     batches: Callable[[int], Iterator[Batch]]
@@ -55,6 +55,7 @@ def train(planned: Planned, case: Case, probe: Path, runs: Path) -> Trained:
         peer.lr,
         peer.step,
         look=lambda: photos.accuracy(peer.encoder()),
+        warmup=peer.warmup,
     )
     run.run(peer.batches)
     peer.encoder().save(folder / "encoder")
@@ -66,8 +67,8 @@ def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
     """Train MoCo v2 of lightly's parts with the settings of lightly's own tutorial on small images (CIFAR-10).
 
     SGD 0.06, momentum 0.9, weight decay 5e-4, T 0.1, K 4096, m 0.99, no blur; a batch of 256 for its 512, which
-    serves short runs. The network is torchvision's ResNet-18, as ours; the tutorial's has a larger first stage and
-    would take seven times as long a step.
+    serves short runs. The network is that of our recipe; the tutorial's ResNet-18 with a larger first stage would
+    take some twenty times as long a step.
     """
     from lightly.data import LightlyDataset
     from lightly.loss import NTXentLoss
@@ -77,7 +78,8 @@ def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
     torch.manual_seed(planned.seed)
     recipe = load_recipe(planned.recipe, planned.overrides)
     crop = recipe.views.crop
-    model = LightlyMoCo(Sizes("", recipe.backbone.architecture, crop, _BATCH, _KEYS)).train()
+    backbone = new_network(recipe.backbone)
+    model = LightlyMoCo(backbone, feature_dim(backbone)).train()
     criterion = NTXentLoss(temperature=0.1, memory_bank_size=(_KEYS, DIM))
     optimizer = torch.optim.SGD(model.parameters(), lr=_LIGHTLY_LR, momentum=0.9, weight_decay=5e-4)
     data = LightlyDataset(str(case.train), transform=MoCoV2Transform(input_size=crop, gaussian_blur=0.0))
@@ -101,14 +103,10 @@ def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
         optimizer.zero_grad()
         return loss.detach()
 
-    def encoder() -> Encoder:
-        file = folder / "lightly.pt"
-        torch.save({f"backbone.{name}": tensor for name, tensor in model.backbone.state_dict().items()}, file)
-        loaded = load_encoder(file, CPU)
-        return Encoder(loaded.network, loaded.card, preprocessing_of(recipe), CPU)
-
     parts: dict[str, Stateful] = {"model": model, "criterion": criterion, "optimizer": optimizer}
-    return Peer(recipe, batch, _LIGHTLY_LR, optimizer, parts, batches, step, encoder)
+    return Peer(
+        recipe, batch, _LIGHTLY_LR, 0.0, optimizer, parts, batches, step, lambda: _copied(recipe, backbone, "lightly")
+    )
 
 
 def _supervised(planned: Planned, case: Case, folder: Path) -> Peer[tuple[list[Tensor], Tensor]]:
@@ -119,7 +117,7 @@ def _supervised(planned: Planned, case: Case, folder: Path) -> Peer[tuple[list[T
     numbers = {name: number for number, name in enumerate(sorted(set(folders)))}
     labels = torch.tensor([numbers[name] for name in folders])
     torch.manual_seed(planned.seed)
-    backbone = build_backbone(recipe.backbone.architecture).to(memory_format=torch.channels_last).train()
+    backbone = new_network(recipe.backbone).to(memory_format=torch.channels_last).train()
     classifier = nn.Linear(feature_dim(backbone), len(numbers))
     model = nn.Sequential(backbone, classifier)
     options = recipe.optimizer
@@ -140,15 +138,28 @@ def _supervised(planned: Planned, case: Case, folder: Path) -> Peer[tuple[list[T
         optimizer.step()
         return loss.detach()
 
-    card = EncoderCard(recipe.backbone.architecture, False, None, "labels", len(labels), None, "supervised", "")
-
-    def encoder() -> Encoder:
-        copied = build_backbone(recipe.backbone.architecture)
-        copied.load_state_dict(backbone.state_dict())
-        return Encoder(copied, card, preprocessing_of(recipe), CPU)
-
     parts: dict[str, Stateful] = {"model": model, "optimizer": optimizer}
-    return Peer(recipe, recipe.batch, lr, optimizer, parts, batches, step, encoder)
+    warmup = recipe.schedule.warmup
+    return Peer(
+        recipe,
+        recipe.batch,
+        lr,
+        warmup,
+        optimizer,
+        parts,
+        batches,
+        step,
+        lambda: _copied(recipe, backbone, "supervised"),
+    )
+
+
+def _copied(recipe: Recipe, backbone: nn.Module, how: str) -> Encoder:
+    """Return the backbone as it is now, as an encoder."""
+    copied = new_network(recipe.backbone)
+    copied.load_state_dict(backbone.state_dict())
+    named = recipe.backbone
+    card = EncoderCard(named.architecture, named.small_stem, None, "the same photos", 0, None, how, "")
+    return Encoder(copied, card, preprocessing_of(recipe), CPU)
 
 
 _PEERS: dict[str, Callable[[Planned, Case, Path], Peer[Any]]] = {"lightly": _lightly, "supervised": _supervised}

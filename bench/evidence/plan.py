@@ -37,7 +37,14 @@ _FAINT = (
     "views.color_jitter.saturation=0.1",
     "views.color_jitter.hue=0.02",
 )  # a quarter of the paper's color jitter; the recipe `demo`, from which trials start, has half of it
-_BASE = ("batch=128", "optimizer.lr=0.001", "optimizer.lr_batch=128", "method.queue=4096")
+_BASE = (
+    "backbone.architecture=resnet18",
+    "batch=128",
+    "optimizer.lr=0.001",
+    "optimizer.lr_batch=128",
+    "method.queue=4096",
+)
+_TIERED = ("backbone.architecture=timm:resnet10t",)
 _SCRATCH = (*_BASE, *_FAINT)
 _CONTINUED = (*_BASE, "views.crop=64")
 
@@ -79,6 +86,11 @@ _TRIALS = (
     _scratch("-8-batch-norm-groups", "method.batch_norm_groups=8"),
     _scratch("-small-stem-crop-16", "backbone.small_stem=true", "views.crop=16", pixels=32),
     _scratch("-resnet10t", "backbone.architecture=timm:resnet10t"),
+    _scratch("-resnet14t", "backbone.architecture=timm:resnet14t"),
+    _scratch("-resnet18d", "backbone.architecture=timm:resnet18d"),
+    _scratch("-resnet10t-lr-0.003-warmup", *_TIERED, "optimizer.lr=0.003", "schedule.warmup=0.1"),
+    _scratch("-resnet10t-batch-64", *_TIERED, "batch=64", "optimizer.lr=0.0007", "optimizer.lr_batch=64"),
+    _scratch("-resnet10t-crop-40", *_TIERED, "views.crop=40"),
     _scratch(
         "-half-jitter",
         "views.color_jitter.brightness=0.2",
@@ -98,12 +110,31 @@ _TRIALS = (
     _continued("-K-16384", "method.queue=16384"),
 )
 
+_TILES = (
+    "views.crop=32",
+    "encoder_input.resize=64",
+    "encoder_input.crop=64",
+)  # what our recipe makes of itself for them
+_PUBLIC = Planned("public", "eurosat", "public", (64, 96, 160))
+_SCRATCH_60 = Planned("scratch-60", "eurosat", "ours", (64,), 60)
+_CONTINUED_60 = Planned("continued-60", "eurosat", "ours", (64, 96, 160), 60, "moco_v2_continued", continued=True)
+_LIGHTLY_60 = Planned("lightly-60", "eurosat", "lightly", (64,), 60, changes=_TILES)
+_SUPERVISED_60 = Planned("supervised-60", "eurosat", "supervised", (64,), 60, changes=_TILES)
 
 PLAN: tuple[Planned, ...] = (
-    Planned("public", "eurosat", "public", (64, 160)),
+    _PUBLIC,
     Planned("untrained", "eurosat", "untrained", (64,)),
     Planned("untrained-public", "eurosat", "untrained", (64,), continued=True),
     *_TRIALS,
-    Planned("continued-60", "eurosat", "ours", (64, 96, 160), 60, recipe="moco_v2_continued", continued=True),
+    _SCRATCH_60,
+    _CONTINUED_60,
+    _LIGHTLY_60,
+    _SUPERVISED_60,
 )
-COMPARED: tuple[tuple[Planned, Planned], ...] = ()
+COMPARED: tuple[tuple[Planned, Planned], ...] = (
+    (_CONTINUED_60, _PUBLIC),
+    (_CONTINUED_60, _SCRATCH_60),
+    (_SCRATCH_60, _LIGHTLY_60),
+    (_SCRATCH_60, _SUPERVISED_60),
+    (_SCRATCH_60, _PUBLIC),
+)

@@ -35,10 +35,6 @@ def main() -> None:
         if rows:
             print(f"\n## {case}: differences\n")
             print(markdown_table(("run", "against", "pixels", *_TITLES), rows))
-        curves = [row for planned in done for row in _curve(planned)]
-        if curves:
-            print(f"\n## {case}: kNN accuracy on 512 test photos over minutes\n")
-            print(markdown_table(("run", *(f"{share}%" for share in _SHARES)), curves))
 
 
 def result(planned: Planned) -> dict[str, Any]:
@@ -69,18 +65,6 @@ def _cell(figure: dict[str, float] | None, sign: str = "") -> str:
         return ""
     value, low, high = (f"{100 * figure[key]:{sign}.1f}" for key in ("value", "low", "high"))
     return f"{value} ({low} .. {high})"
-
-
-_SHARES = (0, 5, 10, 20, 30, 50, 75, 100)
-
-
-def _curve(planned: Planned) -> Iterator[Sequence[str]]:
-    """Yield the points nearest to shares of the run's time."""
-    curve = result(planned)["curve"]
-    if curve:
-        whole = curve[-1][0]
-        points = [min(curve, key=lambda point: abs(point[0] - whole * share / 100)) for share in _SHARES]
-        yield planned.name, *(f"{100 * accuracy:.1f} at {minutes:.1f} min" for minutes, accuracy in points)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,8 @@ class Stateful(Protocol):
 class TimedRun(Generic[Batch]):
     """`step` takes a batch, updates all weights and returns the loss; `look` tells the accuracy on the probe.
 
-    The learning rate falls by a cosine of the time that was spent, looks included, as in `mocosearch train --minutes`.
+    The learning rate falls by a cosine of the time that was spent, looks included, as in `mocosearch train --minutes`;
+    during the first `warmup`, a share of the time, it rises to that.
     """
 
     checkpoint: Path
@@ -40,6 +41,7 @@ class TimedRun(Generic[Batch]):
     lr: float
     step: Callable[[Batch], Tensor]
     look: Callable[[], float]
+    warmup: float = 0.0
     spent: float = 0.0  # seconds
     steps: int = 0
     last_loss: float = math.nan
@@ -54,7 +56,7 @@ class TimedRun(Generic[Batch]):
             if self.spent >= budget * len(self.curve) / LOOKS:
                 self.curve.append((round(self.spent / 60, 2), self.look()))
             for group in self.optimizer.param_groups:
-                group["lr"] = self.lr * 0.5 * (1 + math.cos(math.pi * self.spent / budget))
+                group["lr"] = self.lr * self._share(self.spent / budget)
             self.last_loss = float(self.step(next(coming)))
             self.steps += 1
             self.spent += perf_counter() - started
@@ -65,6 +67,11 @@ class TimedRun(Generic[Batch]):
         if len(self.curve) <= LOOKS:
             self.curve.append((round(self.spent / 60, 2), self.look()))
             self._save()
+
+    def _share(self, spent: float) -> float:
+        """Return which share of `lr` it is when the share `spent` of the time has gone."""
+        risen = min(1.0, spent / self.warmup) if self.warmup else 1.0
+        return risen * 0.5 * (1 + math.cos(math.pi * spent))
 
     def _save(self) -> None:
         counts = {"spent": self.spent, "steps": self.steps, "curve": self.curve}

@@ -49,7 +49,7 @@ class Source:
 
 
 def open_source(spec: str | Path, announce: Announce, progress: BytesCallback) -> Source:
-    """Find and read what `spec` names; NoEncoder, BadCheckpoint, DownloadFailed, MissingExtra."""
+    """Find and read what `spec` names; NoEncoder, BadCheckpoint, DownloadFailed."""
     path = Path(spec)
     if is_reachable(path):
         if path.name in (CARD_FILE, TENSOR_FILE) and (path.parent / CARD_FILE).is_file():
@@ -186,7 +186,7 @@ class NamedNetwork(Protocol):
 def new_network(named: NamedNetwork) -> nn.Module:
     """Build the network that `named` tells of with new weights, drawn from torch's generator.
 
-    Raises BadRecipe, MissingExtra, NoEncoder for an architecture that is not known here.
+    Raises BadRecipe, NoEncoder for an architecture that is not known here.
     """
     if named.architecture.startswith(timm_models.SCHEME):
         return timm_models.build(named.architecture.removeprefix(timm_models.SCHEME))

@@ -1,4 +1,4 @@
-"""Networks of timm, with or without its published weights; the extra `mocosearch[timm]`.
+"""Networks of timm, with or without its published weights.
 
 timm knows how a picture is prepared for each network, how files of its authors are renamed, and where the weights are
 on the Hugging Face hub. Their cache is the hub's own (HF_HOME).
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from mocosearch.encoders.card import Preprocessing
 from mocosearch.encoders.downloads import Announce, BytesCallback, Offer
-from mocosearch.errors import BadCheckpoint, DownloadFailed, MissingExtra, NoEncoder
+from mocosearch.errors import BadCheckpoint, DownloadFailed, NoEncoder
 
 SCHEME = "timm:"
 _WEIGHTS = "model.safetensors"  # what timm's repositories on the hub call them
@@ -27,7 +27,7 @@ _WEIGHTS = "model.safetensors"  # what timm's repositories on the hub call them
 def build(name: str) -> nn.Module:
     """Build the network timm calls `name` without its classifier: (B, 3, H, W) -> (B, `network.feature_dim`).
 
-    Its weights are random, drawn without touching the global generator. Raises MissingExtra, NoEncoder.
+    Its weights are random, drawn without touching the global generator. Raises NoEncoder.
     """
     timm = _timm()
     architecture = name.partition(".")[0]
@@ -104,12 +104,8 @@ def fetch_weights(network: nn.Module, name: str, announce: Announce, progress: B
 
 def _timm() -> ModuleType:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the hub's client reads it when timm imports it
-    try:
-        import timm
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"{SCHEME}NAME needs the package {error.name}: install it with `pip install 'mocosearch[timm]'`."
-        ) from None
+    import timm  # here, since it takes a second and few encoders need it
+
     module: ModuleType = timm
     return module
 

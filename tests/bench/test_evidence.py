@@ -11,11 +11,12 @@ from time import sleep
 import pytest
 import timm
 import torch
+from PIL import Image
 from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.evidence import __main__ as evidence
-from bench.evidence import tables
+from bench.evidence import curves, tables
 from bench.evidence.cases import Case, unpack
 from bench.evidence.plan import PLAN, Planned
 from bench.evidence.scores import differences, scored
@@ -164,6 +165,23 @@ def test_tables_tell_every_run_that_is_done_and_how_far_apart_two_are(
     assert "| small" in shown
     assert "missing" not in shown
     assert "+0.0 (+0.0 .. +0.0)" in shown
+
+
+def test_curves_of_the_runs_that_have_one_are_drawn(
+    results: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained, untrained = (Planned(name, "eurosat", "ours", (32,)) for name in ("trained", "untrained"))
+    for planned, curve in ((trained, [(0.0, 0.2), (1.5, 0.7)]), (untrained, [])):
+        file = evidence.result_file(planned)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps({"curve": curve}))
+    monkeypatch.setattr(curves, "PLAN", (trained, untrained, Planned("missing", "grocery", "ours", (32,))))
+    monkeypatch.setattr("sys.argv", ["curves", str(tmp_path / "drawn")])
+    curves.main()
+    (drawn,) = (tmp_path / "drawn").iterdir()
+    assert drawn.name == "eurosat.png"
+    with Image.open(drawn) as picture:
+        assert picture.width == 960
 
 
 def test_differences_are_paired_by_photo() -> None:

@@ -3,7 +3,6 @@
 import hashlib
 import http.server
 import json
-import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ import torchvision
 from mocosearch.encoders import load_encoder
 from mocosearch.encoders.downloads import MIRROR, Offer
 from mocosearch.encoders.sources import CARD_FILE, TENSOR_FILE
-from mocosearch.errors import BadCheckpoint, DownloadFailed, MissingExtra, NoEncoder
+from mocosearch.errors import BadCheckpoint, DownloadFailed, NoEncoder
 
 CPU = torch.device("cpu")
 VIT = "test_vit.r160_in1k"  # timm's tiniest, of 160 pixels
@@ -269,12 +268,6 @@ def test_what_the_hub_does_not_give_is_told_in_one_line_with_the_way_around(
     assert f"give the file as timm:{VIT}=FILE" in str(caught.value)
     assert "model.safetensors (license: apache-2.0) could not be downloaded" in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_without_timm_the_package_to_install_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "timm", None)  # as if it were not installed
-    with pytest.raises(MissingExtra, match=r"pip install 'mocosearch\[timm\]'"):
-        load_encoder(f"timm:{VIT}", CPU)
 
 
 def test_either_file_of_an_encoder_folder_names_the_folder(tmp_path: Path) -> None:
