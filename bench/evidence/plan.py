@@ -37,15 +37,9 @@ _FAINT = (
     "views.color_jitter.saturation=0.1",
     "views.color_jitter.hue=0.02",
 )  # a quarter of the paper's color jitter; the recipe `demo`, from which trials start, has half of it
-_BASE = (
-    "backbone.architecture=resnet18",
-    "batch=128",
-    "optimizer.lr=0.001",
-    "optimizer.lr_batch=128",
-    "method.queue=4096",
-)
+_BASE = ("batch=128", "optimizer.lr=0.001", "optimizer.lr_batch=128", "method.queue=4096")
 _TIERED = ("backbone.architecture=timm:resnet10t",)
-_SCRATCH = (*_BASE, *_FAINT)
+_SCRATCH = ("backbone.architecture=resnet18", *_BASE, *_FAINT)
 _CONTINUED = (*_BASE, "views.crop=64")
 
 
