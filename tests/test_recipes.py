@@ -86,6 +86,13 @@ def test_what_makes_no_sense_is_refused_in_one_line(override: str, message: str)
     assert len(str(caught.value)) < 300
 
 
+def test_a_network_of_timm_has_a_stem_of_its_own() -> None:
+    small = "backbone.small_stem=true"
+    with pytest.raises(BadRecipe, match=r"'backbone': .*small_stem is for ResNets of torchvision, such as backbone\."):
+        load_recipe("moco_v2_small", [small])
+    assert load_recipe("moco_v2_small", [small, "backbone.architecture=resnet18"]).backbone.small_stem
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -33,6 +33,12 @@ class BackboneSection(Section):
     stem_padding: int = Field(default=1, ge=0, le=3)
     stem_relu: bool = True
 
+    @model_validator(mode="after")
+    def _stem_can_be_changed(self) -> Self:
+        if self.small_stem and self.architecture.startswith("timm:"):
+            raise ValueError("small_stem is for ResNets of torchvision, such as backbone.architecture=resnet18")
+        return self
+
 
 class ContrastiveSection(Section):
     """What every contrastive method has: a projection head, a temperature, batch-norm groups (over all ranks)."""
