@@ -104,26 +104,42 @@ _TRIALS = (
     _continued("-K-16384", "method.queue=16384"),
 )
 
-_TILES = (
-    "views.crop=32",
-    "encoder_input.resize=64",
-    "encoder_input.crop=64",
-)  # what our recipe makes of itself for them
+_TILES = ("views.crop=32", "encoder_input.resize=64", "encoder_input.crop=64")  # what our recipe makes of itself there
+_CONTINUE = "moco_v2_continued"
+_SEEDS = (0, 1)
+
 _PUBLIC = Planned("public", "eurosat", "public", (64, 96, 160))
 _SCRATCH_60 = Planned("scratch-60", "eurosat", "ours", (64,), 60)
-_CONTINUED_60 = Planned("continued-60", "eurosat", "ours", (64, 96, 160), 60, "moco_v2_continued", continued=True)
+_CONTINUED_60 = Planned("continued-60", "eurosat", "ours", (64, 96, 160), 60, _CONTINUE, continued=True)
 _LIGHTLY_60 = Planned("lightly-60", "eurosat", "lightly", (64,), 60, changes=_TILES)
 _SUPERVISED_60 = Planned("supervised-60", "eurosat", "supervised", (64,), 60, changes=_TILES)
+
+_PUBLIC_PHOTOS = Planned("public", "grocery", "public", (144,))
+_SCRATCH_PHOTOS = Planned("scratch-20", "grocery", "ours", (144,), 20)
+_CONTINUED_PHOTOS = Planned("continued-20", "grocery", "ours", (144,), 20, _CONTINUE, continued=True)
+_LIGHTLY_PHOTOS = Planned("lightly-20", "grocery", "lightly", (144,), 20)
+_SUPERVISED_PHOTOS = Planned("supervised-20", "grocery", "supervised", (144,), 20)
 
 PLAN: tuple[Planned, ...] = (
     _PUBLIC,
     Planned("untrained", "eurosat", "untrained", (64,)),
     Planned("untrained-public", "eurosat", "untrained", (64,), continued=True),
     *_TRIALS,
+    *(Planned(f"scratch-20-seed-{seed}", "eurosat", "ours", (64,), 20, seed=seed) for seed in _SEEDS),
+    *(
+        Planned(f"continued-20-seed-{seed}", "eurosat", "ours", (64,), 20, _CONTINUE, continued=True, seed=seed)
+        for seed in _SEEDS
+    ),
     _SCRATCH_60,
     _CONTINUED_60,
     _LIGHTLY_60,
     _SUPERVISED_60,
+    _PUBLIC_PHOTOS,
+    Planned("untrained", "grocery", "untrained", (144,)),
+    _SCRATCH_PHOTOS,
+    _CONTINUED_PHOTOS,
+    _LIGHTLY_PHOTOS,
+    _SUPERVISED_PHOTOS,
 )
 COMPARED: tuple[tuple[Planned, Planned], ...] = (
     (_CONTINUED_60, _PUBLIC),
@@ -131,4 +147,8 @@ COMPARED: tuple[tuple[Planned, Planned], ...] = (
     (_SCRATCH_60, _LIGHTLY_60),
     (_SCRATCH_60, _SUPERVISED_60),
     (_SCRATCH_60, _PUBLIC),
+    (_CONTINUED_PHOTOS, _PUBLIC_PHOTOS),
+    (_CONTINUED_PHOTOS, _SCRATCH_PHOTOS),
+    (_SCRATCH_PHOTOS, _LIGHTLY_PHOTOS),
+    (_SCRATCH_PHOTOS, _SUPERVISED_PHOTOS),
 )
