@@ -17,7 +17,6 @@ from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
 from mocosearch.evaluation.retrieval.relevance import SameLabel
 
 FIGURES = ("linear accuracy", "kNN accuracy", "precision@10", "mAP")
-_WHITENED = ("index precision@10", "index mAP")  # as a library searches: softly whitened
 
 OfPhotos = dict[str, NDArray[np.float64]]
 
@@ -49,7 +48,7 @@ def of_photos(photos: LabelledPhotos, encoder: Encoder) -> OfPhotos:
         evaluate_knn(vectors, labels, held_out),
     ]
     figures = {figure.name: figure.of_photos for outcome in outcomes for figure in outcome.figures}
-    return {name: numbers for name in (*FIGURES, *_WHITENED) if (numbers := figures.get(name)) is not None}
+    return {name: numbers for name in FIGURES if (numbers := figures[name]) is not None}
 
 
 def scored(numbers: OfPhotos) -> dict[str, dict[str, float]]:

@@ -16,8 +16,7 @@ from bench.evidence.plan import COMPARED, PLAN, Planned
 from bench.evidence.scores import FIGURES, differences, kept
 from bench.machine import markdown_table
 
-_TITLES = ("linear", "kNN", "precision@10", "mAP", "precision@10 whitened", "mAP whitened")
-_NAMES = (*FIGURES, "index precision@10", "index mAP")
+_TITLES = ("linear", "kNN", "precision@10", "mAP")
 
 
 def main() -> None:
@@ -49,7 +48,7 @@ def _rows(planned: Planned) -> Iterator[Sequence[str]]:
         seen = told["run"].get("photos seen")
         shown = f"{seen:,}" if seen else ""
         cores = str(told["run"]["cores"])
-        yield planned.name, pixels, f"{planned.minutes:g}", cores, shown, *(_cell(figures.get(name)) for name in _NAMES)
+        yield planned.name, pixels, f"{planned.minutes:g}", cores, shown, *(_cell(figures[name]) for name in FIGURES)
 
 
 def _compared(one: Planned, other: Planned, work: Path) -> Iterator[Sequence[str]]:
@@ -57,12 +56,10 @@ def _compared(one: Planned, other: Planned, work: Path) -> Iterator[Sequence[str
         files = [work / "runs" / planned.case / f"{planned.name}-{pixels}.npz" for planned in (one, other)]
         if all(file.exists() for file in files):
             figures = differences(*map(kept, files))
-            yield one.name, other.name, str(pixels), *(_cell(figures.get(name), sign="+") for name in _NAMES)
+            yield one.name, other.name, str(pixels), *(_cell(figures[name], sign="+") for name in FIGURES)
 
 
-def _cell(figure: dict[str, float] | None, sign: str = "") -> str:
-    if figure is None:
-        return ""
+def _cell(figure: dict[str, float], sign: str = "") -> str:
     value, low, high = (f"{100 * figure[key]:{sign}.1f}" for key in ("value", "low", "high"))
     return f"{value} ({low} .. {high})"
 
