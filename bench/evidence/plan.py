@@ -79,7 +79,7 @@ _TRIALS = (
     _scratch("-crop-24", "views.crop=24"),
     _scratch("-8-batch-norm-groups", "method.batch_norm_groups=8"),
     _scratch("-small-stem-crop-16", "backbone.small_stem=true", "views.crop=16", pixels=32),
-    _scratch("-resnet10t", "backbone.architecture=timm:resnet10t"),
+    _scratch("-resnet10t", *_TIERED),
     _scratch("-resnet14t", "backbone.architecture=timm:resnet14t"),
     _scratch("-resnet18d", "backbone.architecture=timm:resnet18d"),
     _scratch("-resnet10t-lr-0.003-warmup", *_TIERED, "optimizer.lr=0.003", "schedule.warmup=0.1"),

@@ -1,6 +1,5 @@
 """What an encoder is worth on a collection: the figures of docs/evidence.md, and what single photos gave for them."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -63,9 +62,8 @@ def scored(numbers: OfPhotos) -> dict[str, dict[str, float]]:
 
 def differences(one: OfPhotos, other: OfPhotos) -> dict[str, dict[str, float]]:
     """Return by how much `one` is ahead of `other` on the same photos, with 95% intervals (paired bootstrap)."""
-    names: Sequence[str] = [name for name in one if name in other]
-    columns = [one[name] - other[name] for name in names]
-    pairs = zip(names, columns, difference_intervals(columns), strict=True)
+    columns = [one[name] - other[name] for name in one]
+    pairs = zip(one, columns, difference_intervals(columns), strict=True)
     return {name: asdict(Scored(float(column.mean()), *interval)) for name, column, interval in pairs}
 
 
