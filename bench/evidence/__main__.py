@@ -1,8 +1,9 @@
-"""Train and score what docs/evidence.md compares; one JSON file a run in bench/evidence/results/CASE/.
+"""Train and score what docs/evidence.md compares; one JSON file a run in bench/evidence/results/CASE/, and for long
+runs, at each size, what single photos gave.
 
 python -m bench.evidence DATA WORK --public efficientnet_lite0.safetensors            # all that is missing: hours
 python -m bench.evidence DATA WORK --public efficientnet_lite0.safetensors --only scratch-60 lightly-60
-python -m bench.evidence.tables WORK                                                  # the tables of docs/evidence.md
+python -m bench.evidence.tables                                                       # the tables of docs/evidence.md
 python -m bench.evidence.curves docs/evidence                                         # and its pictures
 
 DATA holds eurosat.zip and grocery.zip, WORK is for photos and runs (some GB). A run that was stopped goes on where it
@@ -55,6 +56,11 @@ def result_file(planned: Planned) -> Path:
     return RESULTS / planned.case / f"{planned.name}.json"
 
 
+def photos_file(planned: Planned, pixels: int) -> Path:
+    """Return where is kept what single photos gave."""
+    return RESULTS / planned.case / f"{planned.name}-{pixels}.npz"
+
+
 def work_through(planned: Planned, case: Case, work: Path, public: str) -> None:
     """Train, score and write down one run."""
     runs = work / "runs" / planned.case
@@ -62,16 +68,16 @@ def work_through(planned: Planned, case: Case, work: Path, public: str) -> None:
     facts = {**asdict(planned), **(trained.facts if trained else {})}
     encoder = _encoder(planned, trained, public)
     figures = {}
+    result_file(planned).parent.mkdir(parents=True, exist_ok=True)
     for pixels in planned.pixels:
         seen = replace(encoder.preprocessing, resize=pixels, crop=pixels)
         photos = thinned(case.photos(), gallery=4, queries=3) if planned.trial else case.photos()
         numbers = of_photos(photos, Encoder(encoder.network, encoder.card, seen, encoder.device))
-        runs.mkdir(parents=True, exist_ok=True)
-        keep(runs / f"{planned.name}-{pixels}.npz", numbers)
+        if not planned.trial:
+            keep(photos_file(planned, pixels), numbers)
         figures[str(pixels)] = scored(numbers)
     facts["cores"] = len(os.sched_getaffinity(0))
     told = {"run": facts, "figures by pixels": figures, "curve": trained.curve if trained else []}
-    result_file(planned).parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({**told, "machine": machine_facts(CPU)}, indent=1)
     atomic_write(result_file(planned), f"{text}\n".encode())
     print(json.dumps(figures), file=sys.stderr)

@@ -37,9 +37,23 @@ _FAINT = (
     "views.color_jitter.saturation=0.1",
     "views.color_jitter.hue=0.02",
 )  # a quarter of the paper's color jitter; the recipe `demo`, from which trials start, has half of it
+_HALF = (
+    "views.color_jitter.brightness=0.2",
+    "views.color_jitter.contrast=0.2",
+    "views.color_jitter.saturation=0.2",
+    "views.color_jitter.hue=0.05",
+)
+_WHOLE = (
+    "views.color_jitter.brightness=0.4",
+    "views.color_jitter.contrast=0.4",
+    "views.color_jitter.saturation=0.4",
+    "views.color_jitter.hue=0.1",
+    "views.grayscale=0.2",
+)  # and the gray views of the paper
 _BASE = ("batch=128", "optimizer.lr=0.001", "optimizer.lr_batch=128", "method.queue=4096")
 _TIERED = ("backbone.architecture=timm:resnet10t",)
 _SCRATCH = ("backbone.architecture=resnet18", *_BASE, *_FAINT)
+_SMALL = (*_TIERED, "optimizer.lr=0.003", "schedule.warmup=0.1")  # moco_v2_small on tiles
 _CONTINUED = (*_BASE, "views.crop=64")
 
 
@@ -82,16 +96,12 @@ _TRIALS = (
     _scratch("-resnet10t", *_TIERED),
     _scratch("-resnet14t", "backbone.architecture=timm:resnet14t"),
     _scratch("-resnet18d", "backbone.architecture=timm:resnet18d"),
-    _scratch("-resnet10t-lr-0.003-warmup", *_TIERED, "optimizer.lr=0.003", "schedule.warmup=0.1"),
+    _scratch("-resnet10t-lr-0.003-warmup", *_SMALL),
+    _scratch("-small-half-jitter", *_SMALL, *_HALF),
+    _scratch("-small-jitter-gray", *_SMALL, *_WHOLE),
+    _scratch("-small-T-0.2", *_SMALL, "method.temperature=0.2"),
     _scratch("-resnet10t-batch-64", *_TIERED, "batch=64", "optimizer.lr=0.0007", "optimizer.lr_batch=64"),
     _scratch("-resnet10t-crop-40", *_TIERED, "views.crop=40"),
-    _scratch(
-        "-half-jitter",
-        "views.color_jitter.brightness=0.2",
-        "views.color_jitter.contrast=0.2",
-        "views.color_jitter.saturation=0.2",
-        "views.color_jitter.hue=0.05",
-    ),
     _continued("-lr-0.0003", "optimizer.lr=0.0003"),
     _continued(""),
     _continued("-lr-0.002", "optimizer.lr=0.002"),

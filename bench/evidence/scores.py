@@ -14,6 +14,7 @@ from mocosearch.evaluation.labels.labelled import LabelledPhotos
 from mocosearch.evaluation.linear.probe import evaluate_linear
 from mocosearch.evaluation.retrieval.protocol import evaluate_retrieval
 from mocosearch.evaluation.retrieval.relevance import SameLabel
+from mocosearch_index.atomic import atomic_path
 
 FIGURES = ("linear accuracy", "kNN accuracy", "precision@10", "mAP")
 
@@ -68,8 +69,9 @@ def differences(one: OfPhotos, other: OfPhotos) -> dict[str, dict[str, float]]:
 
 
 def keep(path: Path, numbers: OfPhotos) -> None:
-    """Write what single photos gave, for comparisons with encoders that are not trained yet."""
-    np.savez_compressed(path, **{name: column.astype(np.float32) for name, column in numbers.items()})
+    """Write what single photos gave, for comparisons with encoders that are not trained yet; rounded to float16."""
+    with atomic_path(path) as partial, partial.open("wb") as file:
+        np.savez_compressed(file, **{name: column.astype(np.float16) for name, column in numbers.items()})
 
 
 def kept(path: Path) -> OfPhotos:

@@ -1,17 +1,16 @@
 """The tables of docs/evidence.md, from the JSON files of the runs: Markdown on stdout.
 
-python -m bench.evidence.tables WORK
+python -m bench.evidence.tables
 
-Differences are paired by photo, for which the arrays are read that the runs left in WORK.
+Differences are paired by photo.
 """
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.evidence.__main__ import result_file
+from bench.evidence.__main__ import photos_file, result_file
 from bench.evidence.plan import COMPARED, PLAN, Planned
 from bench.evidence.scores import FIGURES, differences, kept
 from bench.machine import markdown_table
@@ -20,9 +19,6 @@ _TITLES = ("linear", "kNN", "precision@10", "mAP")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("work", type=Path)
-    flags = parser.parse_args()
     for case in dict.fromkeys(planned.case for planned in PLAN):
         done = [planned for planned in PLAN if planned.case == case and result_file(planned).exists()]
         for trial, title in ((False, "long runs"), (True, "trials")):
@@ -30,7 +26,7 @@ def main() -> None:
             if rows:
                 print(f"\n## {case}: {title}\n")
                 print(markdown_table(("run", "pixels", "minutes", "cores", "photos seen", *_TITLES), rows))
-        rows = [row for pair in COMPARED if pair[0].case == case for row in _compared(*pair, flags.work)]
+        rows = [row for pair in COMPARED if pair[0].case == case for row in _compared(*pair)]
         if rows:
             print(f"\n## {case}: differences\n")
             print(markdown_table(("run", "against", "pixels", *_TITLES), rows))
@@ -51,9 +47,9 @@ def _rows(planned: Planned) -> Iterator[Sequence[str]]:
         yield planned.name, pixels, f"{planned.minutes:g}", cores, shown, *(_cell(figures[name]) for name in FIGURES)
 
 
-def _compared(one: Planned, other: Planned, work: Path) -> Iterator[Sequence[str]]:
+def _compared(one: Planned, other: Planned) -> Iterator[Sequence[str]]:
     for pixels in one.pixels:
-        files = [work / "runs" / planned.case / f"{planned.name}-{pixels}.npz" for planned in (one, other)]
+        files = [photos_file(planned, pixels) for planned in (one, other)]
         if all(file.exists() for file in files):
             figures = differences(*map(kept, files))
             yield one.name, other.name, str(pixels), *(_cell(figures[name], sign="+") for name in FIGURES)

@@ -159,7 +159,6 @@ def test_tables_tell_every_run_that_is_done_and_how_far_apart_two_are(
         evidence.work_through(planned, unpack("eurosat", data, tmp_path), tmp_path, public)
     monkeypatch.setattr(tables, "PLAN", (*runs, Planned("missing", "eurosat", "ours", (32,))))
     monkeypatch.setattr(tables, "COMPARED", (tuple(runs),))
-    monkeypatch.setattr("sys.argv", ["tables", str(tmp_path)])
     tables.main()
     shown = capsys.readouterr().out
     assert "| small" in shown
