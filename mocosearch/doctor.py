@@ -22,6 +22,7 @@ _PACKAGES = {
     "pillow": "PIL",
     "torch": "torch",
     "torchvision": "torchvision",
+    "timm": "timm",
     "faiss": "faiss",
     "gradio": "gradio",
 }

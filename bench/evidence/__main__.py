@@ -9,13 +9,14 @@ python -m bench.evidence.curves docs/evidence                                   
 DATA holds eurosat.zip and grocery.zip, WORK is for photos and runs (some GB). A run that was stopped goes on where it
 was; one whose JSON file is there is left out. Nothing else may run on the machine meanwhile, but for the trials, which
 count CPU time. On two cores two runs may go side by side, each with `taskset -c CORE` and OMP_NUM_THREADS=1; how many
-cores a run had is written down.
+cores a run had is written down. Where the CPU computes bfloat16 natively, ours would and the others would not.
 """
 
 import argparse
 import json
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -44,6 +45,8 @@ def main() -> None:
     parser.add_argument("--public", type=Path, required=True, help="what bench.efficientnet_lite0 wrote")
     parser.add_argument("--only", nargs="+", metavar="NAME", choices=[planned.name for planned in PLAN])
     flags = parser.parse_args()
+    if torch.cuda.is_available():
+        parser.error("all of it is measured on the CPU, peers too: set CUDA_VISIBLE_DEVICES= ")
     public = f"timm:tf_efficientnet_lite0={flags.public.absolute()}"
     for planned in PLAN:
         if (flags.only is None or planned.name in flags.only) and not result_file(planned).exists():
@@ -116,7 +119,7 @@ def _probe(case: Case) -> Path:
     for path in test.paths:
         link = folder / path.relative_to(case.test)
         link.parent.mkdir(parents=True, exist_ok=True)
-        if not link.exists():
+        with suppress(FileExistsError):
             link.hardlink_to(path)
     return folder
 

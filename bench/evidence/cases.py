@@ -1,12 +1,13 @@
 """The collections that encoders are trained on without labels and scored on with them."""
 
 import csv
-import shutil
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from mocosearch.evaluation.labels.labelled import LabelledPhotos, find_labelled
 
@@ -40,14 +41,17 @@ def unpack(name: str, data: Path, work: Path) -> Case:
     """Sort the photos of DATA/NAME.zip into train/ and test/ below WORK/NAME, unless that is done already."""
     folder = work / name
     if not folder.exists():
-        partial = work / f"{name}.partial"
-        shutil.rmtree(partial, ignore_errors=True)
-        with zipfile.ZipFile(data / f"{name}.zip") as archive:
+        work.mkdir(parents=True, exist_ok=True)
+        with (
+            TemporaryDirectory(prefix=f"{name}.", dir=work) as partial,
+            zipfile.ZipFile(data / f"{name}.zip") as archive,
+        ):
             for photo, place in _CASES[name](archive):
-                path = partial / place
+                path = Path(partial, name, place)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(archive.read(photo))
-        partial.rename(folder)
+            with suppress(OSError):  # another run was first
+                Path(partial, name).rename(folder)
     return Case(name, folder)
 
 

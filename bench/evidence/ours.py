@@ -1,10 +1,11 @@
 """Our own training: the command as people run it, or for short trials the same run in this process, by CPU time."""
 
 import itertools
-import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -18,6 +19,8 @@ from bench.evidence.plan import Planned
 from mocosearch.encoders import Encoder, load_encoder
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.prepare import new_run
+from mocosearch.training.records import read_rows
+from mocosearch.training.run_folder import RunFolder
 
 _TIMED_STEPS = 8  # to find out how many a trial has time for
 _COMMAND = [sys.executable, "-m", "mocosearch", "train"]
@@ -36,7 +39,7 @@ def train(planned: Planned, case: Case, probe: Path, runs: Path, init: str | Non
     """Run `mocosearch train` on all cores for the planned wall time; what was interrupted goes on."""
     folder = runs / planned.name
     if not (folder / "encoder" / "encoder.json").exists():
-        if (folder / "run.json").exists():
+        if any(RunFolder(folder).checkpoints.glob("step-*.pt")):
             command = [*_COMMAND, "--resume", "--out", str(folder)]
         else:
             command = [*_COMMAND, str(case.train), "--recipe", planned.recipe, "--minutes", str(planned.minutes)]
@@ -48,7 +51,7 @@ def train(planned: Planned, case: Case, probe: Path, runs: Path, init: str | Non
 
 
 def _facts(folder: Path) -> dict[str, int | float | str]:
-    steps = _rows(folder / "metrics.jsonl")
+    steps = read_rows(folder / "metrics.jsonl")
     batch = load_recipe(str(folder / "recipe.yaml")).batch
     return {
         "steps": len(steps),
@@ -61,14 +64,10 @@ def _facts(folder: Path) -> dict[str, int | float | str]:
 def _curve(folder: Path) -> list[tuple[float, float]]:
     """Return the kNN accuracy on the probe over the minutes that steps had taken by then."""
     minutes, spent = {0: 0.0}, 0.0
-    for row in _rows(folder / "metrics.jsonl"):
+    for row in read_rows(folder / "metrics.jsonl"):
         spent += row["seconds"] / 60
         minutes[row["step"]] = spent
-    return [(round(minutes[row["step"]], 2), row["knn_accuracy"]) for row in _rows(folder / "health.jsonl")]
-
-
-def _rows(path: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [(round(minutes[row["step"]], 2), row["knn_accuracy"]) for row in read_rows(folder / "health.jsonl")]
 
 
 def train_trial(planned: Planned, case: Case, runs: Path, init: str | None) -> Trained:
@@ -79,14 +78,24 @@ def train_trial(planned: Planned, case: Case, runs: Path, init: str | None) -> T
     folder = runs / planned.name
     if not (folder / "encoder" / "encoder.json").exists():
         shutil.rmtree(folder, ignore_errors=True)  # of a trial that was stopped
-        torch.set_num_threads(1)
         recipe, start = load_recipe(planned.recipe, planned.overrides), load_encoder(init) if init else None
-        steps = int(2 * 60 * planned.minutes / _seconds_per_step(recipe, case, start))
         options = {"recipe_name": planned.recipe, "minutes": None, "workers": 0}
-        run = new_run(case.train, recipe, folder=folder, steps=steps, init=start, **options)
-        run.train(on_step=lambda report: None)
+        with _one_thread():
+            steps = int(2 * 60 * planned.minutes / _seconds_per_step(recipe, case, start))
+            run = new_run(case.train, recipe, folder=folder, steps=steps, init=start, **options)
+            run.train(on_step=lambda report: None)
     facts = {name: fact for name, fact in _facts(folder).items() if not name.startswith("minutes")}
     return Trained(folder / "encoder", facts, [])
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _seconds_per_step(recipe: Recipe, case: Case, init: Encoder | None) -> float:

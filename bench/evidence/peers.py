@@ -63,12 +63,26 @@ def train(planned: Planned, case: Case, probe: Path, runs: Path) -> Trained:
     return Trained(folder / "encoder", facts, run.curve)
 
 
-def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
+@dataclass
+class _MemoryBank:
+    """The keys of lightly's loss and where the next come, which its state_dict leaves out."""
+
+    module: nn.Module
+
+    def state_dict(self) -> dict[str, Any]:
+        return {name: self.module.get_buffer(name) for name in ("bank", "bank_ptr")}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        for name, tensor in state_dict.items():
+            self.module.get_buffer(name).copy_(tensor)
+
+
+def lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
     """Train MoCo v2 of lightly's parts with the settings of lightly's own tutorial on small images (CIFAR-10).
 
     SGD 0.06, momentum 0.9, weight decay 5e-4, T 0.1, K 4096, m 0.99, no blur; a batch of 256 for its 512, which
     serves short runs. The network is that of our recipe; the tutorial's ResNet-18 with a larger first stage would
-    take some twenty times as long a step.
+    take some twenty times as long a step. Its batch norm in 8 groups with shuffled keys is left out, as in our recipe.
     """
     from lightly.data import LightlyDataset
     from lightly.loss import NTXentLoss
@@ -88,7 +102,8 @@ def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
         data, batch_size=batch, shuffle=True, drop_last=True, num_workers=1, persistent_workers=True
     )
 
-    def batches(first: int) -> Iterator[list[Tensor]]:  # lightly's order is not one of steps
+    def batches(first: int) -> Iterator[list[Tensor]]:
+        torch.manual_seed(planned.seed + first)  # lightly's order is not one of steps: after a stop it is another
         while True:
             for views, _, _ in loader:
                 yield views
@@ -103,7 +118,8 @@ def _lightly(planned: Planned, case: Case, folder: Path) -> Peer[list[Tensor]]:
         optimizer.zero_grad()
         return loss.detach()
 
-    parts: dict[str, Stateful] = {"model": model, "criterion": criterion, "optimizer": optimizer}
+    queue = _MemoryBank(criterion.memory_bank)
+    parts: dict[str, Stateful] = {"model": model, "queue": queue, "optimizer": optimizer}
     return Peer(
         recipe, batch, _LIGHTLY_LR, 0.0, optimizer, parts, batches, step, lambda: _copied(recipe, backbone, "lightly")
     )
@@ -162,4 +178,4 @@ def _copied(recipe: Recipe, backbone: nn.Module, how: str) -> Encoder:
     return Encoder(copied, card, preprocessing_of(recipe), CPU)
 
 
-_PEERS: dict[str, Callable[[Planned, Case, Path], Peer[Any]]] = {"lightly": _lightly, "supervised": _supervised}
+_PEERS: dict[str, Callable[[Planned, Case, Path], Peer[Any]]] = {"lightly": lightly, "supervised": _supervised}

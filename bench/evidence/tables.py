@@ -7,7 +7,6 @@ Differences are paired by photo.
 
 import json
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 from bench.evidence.__main__ import photos_file, result_file

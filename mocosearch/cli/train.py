@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _OF_INIT = ("backbone", "views.mean", "views.std")  # keys of the recipe
 CPU_MINUTES = 60.0
+_CONTINUED = "moco_v2_continued"
 
 
 @dataclass(frozen=True)
@@ -161,14 +162,15 @@ def _new_run(
 def _choose(recipe_name: str | None, minutes: float | None, init: str | None) -> tuple[str, str, float | None]:
     """Return recipe, why it was taken, and the minutes to train."""
     if recipe_name is not None:
-        return recipe_name, "as asked", minutes
+        random = recipe_name == _CONTINUED and not init
+        return recipe_name, "as asked, from random weights: it is made for --init" if random else "as asked", minutes
     from mocosearch.devices import best_device
 
     on_gpu = best_device().type == "cuda"
     if not on_gpu:
         minutes = minutes or CPU_MINUTES
     if init:
-        return "moco_v2_continued", "for --init; --recipe chooses another", minutes
+        return _CONTINUED, "for --init; --recipe chooses another", minutes
     if on_gpu:
         return "moco_v2", "the paper's, since there is a GPU", minutes
     return "moco_v2_small", "there is no GPU; --recipe chooses another", minutes

@@ -104,7 +104,7 @@ def fetch_weights(network: nn.Module, name: str, announce: Announce, progress: B
 
 def _timm() -> ModuleType:
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # the hub's client reads it when timm imports it
-    import timm  # here, since it takes a second and few encoders need it
+    import timm  # here, since it takes a second
 
     module: ModuleType = timm
     return module

@@ -42,8 +42,9 @@ class ViewParameters:
 
 
 def packed_short_side(views: "ViewsSection") -> int:
-    """Return the short side, in pixels, from which the smallest crop is not enlarged."""
-    return ceil(views.crop / sqrt(views.scale[0]))
+    """Return the short side, in pixels, from which the smallest crop is not enlarged, and `fit_photos` shrinks none."""
+    fitting = views.crop / views.fit_photos if views.fit_photos else 0
+    return ceil(max(views.crop / sqrt(views.scale[0]), fitting))
 
 
 def largest_crops(sizes: Ints) -> Ints:

@@ -26,8 +26,9 @@ def fit_to_photos(recipe: Recipe, photos: Sequence[PackedPhoto]) -> tuple[Recipe
     """
     views, seen = recipe.views, recipe.encoder_input
     short_side = median_high(min(photo.height, photo.width) for photo in photos) if photos else 0
-    crop = max(SMALLEST_CROP, int(views.fit_photos * short_side) // 8 * 8)
-    if not views.fit_photos or crop >= views.crop:
+    largest = views.fit_photos * short_side
+    crop = max(SMALLEST_CROP, int(largest) // 8 * 8)
+    if not views.fit_photos or largest >= views.crop or crop >= views.crop:
         return recipe, []
     scale = crop / views.crop
     smaller = {

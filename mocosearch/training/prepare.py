@@ -15,6 +15,7 @@ from mocosearch.encoders import Encoder
 from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
 from mocosearch.images.pack import Pack, UnpackedPhoto
 from mocosearch.images.packed import PackedPhoto
+from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.images.walk import find_photos
 from mocosearch.recipes import Recipe
 from mocosearch.training.build import build_method, build_optimizer, preprocessing_of
@@ -228,8 +229,9 @@ def _can_compile(device: torch.device, notices: list[str]) -> bool:
 def _packed(
     root: Path, recipe: Recipe, pack_folder: Path | None, on_photo: CountCallback
 ) -> tuple[Pack, list[PackedPhoto], list[UnpackedPhoto]]:
-    """Find and pack the photos of `root` for the recipe's crops."""
-    folder = pack_folder or default_pack_folder(root, recipe.views)
+    """Find and pack the photos of `root` for the recipe's crops; every size of a pack has a folder of its own."""
+    views = recipe.views
+    folder = pack_folder / str(packed_short_side(views)) if pack_folder else default_pack_folder(root, views)
     stamps = on_first_rank(lambda: _find(root, recipe, folder, on_photo))
     return open_packed(root, stamps, recipe.views, folder)
 

@@ -5,6 +5,7 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from time import sleep
 
@@ -16,7 +17,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from bench.evidence import __main__ as evidence
-from bench.evidence import curves, tables
+from bench.evidence import curves, peers, tables
 from bench.evidence.cases import Case, unpack
 from bench.evidence.plan import PLAN, Planned
 from bench.evidence.scores import differences, scored
@@ -99,6 +100,18 @@ def test_a_run_of_each_kind_leaves_figures_with_intervals(
         assert trial or told["curve"][-1][0] > 0
 
 
+def test_what_lightly_had_queued_is_there_again_after_a_stop(data: Path, tmp_path: Path) -> None:
+    pytest.importorskip("lightly")
+    planned = Planned("lightly", "eurosat", "lightly", (32,), minutes=0.02, recipe="demo", changes=TINY)
+    case = unpack("eurosat", data, tmp_path)
+    peers.train(planned, case, case.test, tmp_path / "runs")
+    saved = torch.load(tmp_path / "runs" / "lightly" / "checkpoint.pt", weights_only=True)["queue"]
+    queue = peers.lightly(planned, case, tmp_path).parts["queue"]
+    assert not torch.equal(queue.state_dict()["bank"], saved["bank"])
+    queue.load_state_dict(saved)
+    torch.testing.assert_close(queue.state_dict(), saved)
+
+
 class Killed(Exception):
     """What ends a run in the middle."""
 
@@ -154,16 +167,35 @@ def test_tables_tell_every_run_that_is_done_and_how_far_apart_two_are(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    runs = [Planned(name, "eurosat", "untrained", (pixels,)) for name, pixels in (("small", 32), ("large", 32))]
+    runs = [
+        Planned("plain", "eurosat", "untrained", (32,), recipe="demo"),
+        Planned("other", "eurosat", "untrained", (32,), recipe="demo", continued=True),
+    ]
     for planned in runs:
         evidence.work_through(planned, unpack("eurosat", data, tmp_path), tmp_path, public)
     monkeypatch.setattr(tables, "PLAN", (*runs, Planned("missing", "eurosat", "ours", (32,))))
     monkeypatch.setattr(tables, "COMPARED", (tuple(runs),))
     tables.main()
     shown = capsys.readouterr().out
-    assert "| small" in shown
+    assert "| plain" in shown
     assert "missing" not in shown
-    assert "+0.0 (+0.0 .. +0.0)" in shown
+    (ahead,) = (line for line in shown.splitlines() if line.startswith("| plain") and "other" in line)
+    plain, other = (tables.result(planned)["figures by pixels"]["32"]["mAP"]["value"] for planned in runs)
+    assert plain != other
+    assert float(ahead.split("|")[7].split()[0]) == pytest.approx(100 * (plain - other), abs=0.1)
+
+
+@pytest.mark.parametrize(
+    "planned", [planned for planned in PLAN if evidence.result_file(planned).exists()], ids=lambda p: p.name
+)
+def test_figures_that_were_kept_are_of_the_run_that_is_planned(planned: Planned) -> None:
+    kept = json.loads(evidence.result_file(planned).read_text())["run"]
+    assert kept | json.loads(json.dumps(asdict(planned))) == kept
+
+
+def test_figures_are_kept_of_planned_runs_alone() -> None:
+    planned = {evidence.result_file(planned) for planned in PLAN}
+    assert set(evidence.RESULTS.rglob("*.json")) <= planned
 
 
 def test_curves_of_the_runs_that_have_one_are_drawn(

@@ -68,7 +68,7 @@ def copy_world(world: Path, page: Path, folder: Path, monkeypatch: pytest.Monkey
 def _new_run(here: Path) -> Run:
     """A run of a few quick steps on the photos, in runs/mine."""
     sizes = ["views.crop=16", "batch=7", "schedule.epochs=1", "encoder_input.resize=36", "encoder_input.crop=32"]
-    recipe = load_recipe("moco_v2_small", ["backbone.architecture=resnet18", "backbone.small_stem=false", *sizes])
+    recipe = load_recipe("moco_v2_small", ["backbone.architecture=resnet18", *sizes])
     mine = here / "runs" / "mine"
     return new_run(here / "photos", recipe, recipe_name="moco_v2_small", folder=mine, minutes=None, workers=0)
 

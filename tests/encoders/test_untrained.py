@@ -66,7 +66,6 @@ def test_the_weights_are_a_function_of_the_seed_and_no_generator_is_moved() -> N
 
 
 def test_a_network_of_timm_has_a_twin() -> None:
-    pytest.importorskip("timm")
     card = EncoderCard("timm:vit_tiny_patch16_224", False, None, "tiles", 9, 9, "timm", "")
     preprocessing = Preprocessing(224, 224, (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
     trained = Encoder(new_network(card), card, preprocessing, torch.device("cpu"))

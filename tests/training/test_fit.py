@@ -1,13 +1,18 @@
 """Recipes are made to fit the photos, and say what was changed."""
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mocosearch.errors import NoPhotos
 from mocosearch.images.packed import PackedPhoto
+from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training.fit import fit_to_collection, fit_to_photos
+from mocosearch.training.prepare import new_run
+from mocosearch.training.run_folder import RunFolder
 from mocosearch_index.records import FileStamp
 
 
@@ -76,6 +81,44 @@ def test_crops_are_at_most_half_of_small_photos(sizes: list[tuple[int, int]], cr
 def test_crops_of_a_continued_run_are_no_larger_than_the_photos(side: int, crop: int, seen: int) -> None:
     fitted, _ = fit_to_photos(load_recipe("moco_v2_continued"), packed(*[(side, 2 * side)] * 9))
     assert (fitted.views.crop, fitted.encoder_input.crop, fitted.encoder_input.resize) == (crop, seen, seen)
+
+
+@given(
+    side=st.integers(20, 3000),
+    crop=st.integers(16, 256),
+    share=st.sampled_from([0.25, 0.5, 0.75, 1.0]),
+    smallest=st.sampled_from([0.08, 0.2, 0.4, 1.0]),
+)
+def test_only_crops_of_small_photos_are_made_smaller_and_only_once(
+    side: int, crop: int, share: float, smallest: float
+) -> None:
+    views = [f"views.crop={crop}", f"views.fit_photos={share}", f"views.scale=[{smallest}, 1.0]"]
+    recipe = load_recipe("moco_v2_small", views)
+
+    def reduced(for_recipe: Recipe) -> list[PackedPhoto]:
+        return packed(*[(min(side, packed_short_side(for_recipe.views)), side)] * 9)
+
+    fitted, _ = fit_to_photos(recipe, reduced(recipe))
+    if side * share >= crop:
+        assert fitted == recipe
+    assert fit_to_photos(fitted, reduced(fitted)) == (fitted, [])
+
+
+def test_a_run_on_small_photos_has_the_pack_that_its_own_recipe_needs(photos: Path, tmp_path: Path) -> None:
+    recipe = load_recipe("moco_v2_small", ["batch=8"])
+    run = new_run(
+        photos,
+        recipe,
+        recipe_name="moco_v2_small",
+        folder=tmp_path / "run",
+        minutes=None,
+        pack_folder=tmp_path / "pack",
+    )
+    assert run.recipe.views.crop == 32
+    assert load_recipe(str(tmp_path / "run" / "recipe.yaml")) == run.recipe
+    facts = RunFolder(tmp_path / "run").facts()
+    assert Path(facts.pack_folder) == tmp_path / "pack" / str(packed_short_side(run.recipe.views))
+    assert (Path(facts.pack_folder) / "pack.sqlite").exists()
 
 
 def test_fewer_than_eight_photos_are_an_error() -> None:

@@ -352,7 +352,8 @@ def test_a_photo_that_changed_since_the_start_is_named(photos: Path, tiny_recipe
         train(make(photos, tiny_recipe, folder), stop_after=1)
     (photos / "03.png").write_bytes((photos / "04.png").read_bytes() + b" ")
     resumed(folder)  # its pixels are still in the pack
-    (tmp_path / "pack" / "pack.sqlite").unlink()
+    (packed,) = (tmp_path / "pack").rglob("pack.sqlite")
+    packed.unlink()
     with pytest.raises(BadCheckpoint, match=r"1 photos .* 03.png among them"):
         resumed(folder)
 
