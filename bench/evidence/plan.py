@@ -125,10 +125,14 @@ _LIGHTLY_60 = Planned("lightly-60", "eurosat", "lightly", (64,), 60, changes=_TI
 _SUPERVISED_60 = Planned("supervised-60", "eurosat", "supervised", (64,), 60, changes=_TILES)
 
 _PUBLIC_PHOTOS = Planned("public", "grocery", "public", (144,))
-_SCRATCH_PHOTOS = Planned("scratch-20", "grocery", "ours", (144,), 20)
+_SCRATCH_PHOTOS = Planned("scratch-10", "grocery", "ours", (144,), 10)
 _CONTINUED_PHOTOS = Planned("continued-20", "grocery", "ours", (144,), 20, _CONTINUE, continued=True)
-_LIGHTLY_PHOTOS = Planned("lightly-20", "grocery", "lightly", (144,), 20)
-_SUPERVISED_PHOTOS = Planned("supervised-20", "grocery", "supervised", (144,), 20)
+_LONG_PHOTOS = Planned("continued-40", "grocery", "ours", (144,), 40, _CONTINUE, continued=True)
+_GENTLE_PHOTOS = Planned(
+    "continued-10-lr-0.0003", "grocery", "ours", (144,), 10, _CONTINUE, ("optimizer.lr=0.0003",), continued=True
+)
+_LIGHTLY_PHOTOS = Planned("lightly-10", "grocery", "lightly", (144,), 10)
+_SUPERVISED_PHOTOS = Planned("supervised-10", "grocery", "supervised", (144,), 10)
 
 PLAN: tuple[Planned, ...] = (
     _PUBLIC,
@@ -148,6 +152,8 @@ PLAN: tuple[Planned, ...] = (
     Planned("untrained", "grocery", "untrained", (144,)),
     _SCRATCH_PHOTOS,
     _CONTINUED_PHOTOS,
+    _LONG_PHOTOS,
+    _GENTLE_PHOTOS,
     _LIGHTLY_PHOTOS,
     _SUPERVISED_PHOTOS,
 )
@@ -158,7 +164,8 @@ COMPARED: tuple[tuple[Planned, Planned], ...] = (
     (_SCRATCH_60, _SUPERVISED_60),
     (_SCRATCH_60, _PUBLIC),
     (_CONTINUED_PHOTOS, _PUBLIC_PHOTOS),
-    (_CONTINUED_PHOTOS, _SCRATCH_PHOTOS),
+    (_LONG_PHOTOS, _PUBLIC_PHOTOS),
+    (_GENTLE_PHOTOS, _PUBLIC_PHOTOS),
     (_SCRATCH_PHOTOS, _LIGHTLY_PHOTOS),
     (_SCRATCH_PHOTOS, _SUPERVISED_PHOTOS),
 )
