@@ -15,6 +15,7 @@ from mocosearch_index.records import EmbeddedPhoto, EncoderIdentity, FileStamp, 
 
 DIM = 24
 ENCODER = EncoderIdentity("0123456789abcdef", DIM, "a network made of dice")
+CAT, DOG, ELK = b"cat.jpg", b"dog.jpg", b"elk.jpg"
 
 
 def vector(path: bytes, version: int = 0) -> Float32:
@@ -32,6 +33,13 @@ def photo(path: bytes, version: int = 0) -> EmbeddedPhoto:
 def broken(path: bytes, version: int = 0) -> SkippedPhoto:
     """Return the file at `path` as one that cannot be read."""
     return SkippedPhoto(FileStamp(path, 10, version), "truncated", "ends in the middle", "decoder 1")
+
+
+def id_of(index: ImageIndex, path: bytes) -> int:
+    """Return the id of the photo at `path`, which is known."""
+    found = index.photo_at(path)
+    assert found is not None
+    return found.id
 
 
 def batch(number: int, size: int) -> list[EmbeddedPhoto]:

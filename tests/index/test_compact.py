@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from generated_photos import DIM, ENCODER, assert_stored, batch, broken, photo, vector
+from generated_photos import DIM, ENCODER, assert_stored, batch, broken, id_of, photo, vector
 
 from mocosearch_index.errors import DamagedIndex, UnknownPhoto
 from mocosearch_index.image_index import ImageIndex
@@ -17,10 +17,6 @@ from mocosearch_index.records import IndexSettings
 
 ROW = 2 * DIM + 4
 HEADER = 64
-
-
-def id_of(index: ImageIndex, path: bytes) -> int:
-    return index.known()[path].id
 
 
 def names(folder: Path) -> set[str]:
