@@ -4,7 +4,6 @@ import csv
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
@@ -50,8 +49,11 @@ def unpack(name: str, data: Path, work: Path) -> Case:
                 path = Path(partial, name, place)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(archive.read(photo))
-            with suppress(OSError):  # another run was first
+            try:
                 Path(partial, name).rename(folder)
+            except OSError:
+                if not folder.exists():  # else another run was first
+                    raise
     return Case(name, folder)
 
 
