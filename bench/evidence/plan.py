@@ -126,7 +126,7 @@ PLAN: tuple[Planned, ...] = (
     *_TRIALS,
     *(Planned(f"scratch-20-seed-{seed}", "eurosat", "ours", (64,), 20, seed=seed) for seed in _SEEDS),
     *(
-        Planned(f"continued-20-seed-{seed}", "eurosat", "ours", (64,), 20, _CONTINUE, continued=True, seed=seed)
+        Planned(f"continued-20-seed-{seed}", "eurosat", "ours", (64, 96), 20, _CONTINUE, continued=True, seed=seed)
         for seed in _SEEDS
     ),
     _SCRATCH_60,
