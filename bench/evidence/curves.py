@@ -1,4 +1,4 @@
-"""The learning curves of docs/evidence.md: kNN accuracy on 512 test photos over the minutes of each long run.
+"""The learning curves of docs/evidence.md: kNN accuracy on up to 512 test photos over the minutes of each long run.
 
 python -m bench.evidence.curves docs/evidence        # one PNG a collection
 """
@@ -30,7 +30,7 @@ def main() -> None:
 def draw(runs: Sequence[Planned], path: Path, *, title: str) -> None:
     """Draw the curves of `runs` into one PNG."""
     figure = Figure(figsize=(8, 4.5), layout="constrained")
-    axes = figure.add_subplot(xlabel="minutes of training", ylabel="kNN accuracy on 512 test photos", title=title)
+    axes = figure.add_subplot(xlabel="minutes of training", ylabel="kNN accuracy among test photos alone", title=title)
     for planned in runs:
         minutes, accuracy = zip(*result(planned)["curve"], strict=True)
         axes.plot(minutes, accuracy, "o-", markersize=3, label=planned.name)

@@ -104,15 +104,19 @@ _CONTINUE = "moco_v2_continued"
 _SEEDS = (0, 1)
 
 _PUBLIC = Planned("public", "eurosat", "public", (64, 96, 160))
+_CONTINUED_20 = tuple(
+    Planned(f"continued-20-seed-{seed}", "eurosat", "ours", (64, 96), 20, _CONTINUE, continued=True, seed=seed)
+    for seed in _SEEDS
+)
 _SCRATCH_60 = Planned("scratch-60", "eurosat", "ours", (64,), 60)
 _CONTINUED_60 = Planned("continued-60", "eurosat", "ours", (64, 96, 160), 60, _CONTINUE, continued=True)
 _LIGHTLY_60 = Planned("lightly-60", "eurosat", "lightly", (64,), 60, changes=_TILES)
 _SUPERVISED_60 = Planned("supervised-60", "eurosat", "supervised", (64,), 60, changes=_TILES)
 
-_PUBLIC_PHOTOS = Planned("public", "grocery", "public", (144,))
+_PUBLIC_PHOTOS = Planned("public", "grocery", "public", (144, 224))
 _SCRATCH_PHOTOS = Planned("scratch-10", "grocery", "ours", (144,), 10)
 _CONTINUED_PHOTOS = Planned("continued-20", "grocery", "ours", (144,), 20, _CONTINUE, continued=True)
-_LONG_PHOTOS = Planned("continued-40", "grocery", "ours", (144,), 40, _CONTINUE, continued=True)
+_LONG_PHOTOS = Planned("continued-40", "grocery", "ours", (144, 224), 40, _CONTINUE, continued=True)
 _GENTLE_PHOTOS = Planned(
     "continued-10-lr-0.0003", "grocery", "ours", (144,), 10, _CONTINUE, ("optimizer.lr=0.0003",), continued=True
 )
@@ -125,10 +129,7 @@ PLAN: tuple[Planned, ...] = (
     Planned("untrained-public", "eurosat", "untrained", (64,), continued=True),
     *_TRIALS,
     *(Planned(f"scratch-20-seed-{seed}", "eurosat", "ours", (64,), 20, seed=seed) for seed in _SEEDS),
-    *(
-        Planned(f"continued-20-seed-{seed}", "eurosat", "ours", (64, 96), 20, _CONTINUE, continued=True, seed=seed)
-        for seed in _SEEDS
-    ),
+    *_CONTINUED_20,
     _SCRATCH_60,
     _CONTINUED_60,
     _LIGHTLY_60,
@@ -143,6 +144,7 @@ PLAN: tuple[Planned, ...] = (
     _SUPERVISED_PHOTOS,
 )
 COMPARED: tuple[tuple[Planned, Planned], ...] = (
+    *((continued, _PUBLIC) for continued in _CONTINUED_20),
     (_CONTINUED_60, _PUBLIC),
     (_CONTINUED_60, _SCRATCH_60),
     (_SCRATCH_60, _LIGHTLY_60),

@@ -94,6 +94,9 @@ def _notes(report: "DuplicateReport") -> Iterator[str]:
         yield "Note     turned and mirrored copies were left out, for it takes long; --turned looks for them"
     if report.unreadable:
         yield f"Note     {report.unreadable:,} photos could not be read again: run `mocosearch index`"
+    if not report.copies:
+        yield f"Found    no copies among {report.photos:,} photos"
+        return
     gain = report.bytes_to_gain / 1e6
     yield f"Found    {report.copies:,} copies of {len(report.groups):,} of {report.photos:,} photos, {gain:,.1f} MB"
 

@@ -73,7 +73,10 @@ def _folder(status: "LibraryStatus") -> str:
 def _newer_encoder(status: "LibraryStatus") -> list[str]:
     if status.newer_encoder is None:
         return []
-    return [f"         another one was trained last [{status.newer_encoder}]; `mocosearch index` tells how to use it"]
+    from mocosearch_index.paths import shown
+
+    how = f"to use it, delete {shown(status.folder)} and index again"
+    return [f"         another one was trained last [{status.newer_encoder}]; {how}"]
 
 
 def _search(report: "SearchReport") -> str:

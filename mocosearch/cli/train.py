@@ -56,7 +56,7 @@ class NewRun:
     "--minutes",
     metavar="N",
     type=NumberRange(min=0, min_open=True),
-    help="Train for about this long, and no longer than the recipe's epochs.",
+    help="Train for about this long, once photos are read; no longer than the recipe's epochs.",
 )
 @click.option(
     "--probe",
@@ -128,8 +128,21 @@ def command(
     from mocosearch.user_folders import set_current_encoder
 
     set_current_encoder(encoder)
-    click.echo(f"Done. Next: mocosearch index {root}", err=True)
+    click.echo(f"Done. {_next(root)}", err=True)
     click.echo(encoder)
+
+
+def _next(root: Path) -> str:
+    """Return what to do with the encoder that was trained on the photos in `root`."""
+    from mocosearch.find_library import has_index, index_folder
+    from mocosearch_index.paths import shown
+
+    if not has_index(root):
+        return f"Next: mocosearch index {root}"
+    folder = shown(index_folder(root))
+    return (
+        f"The index of {shown(root)} keeps the encoder that made it; to use this one, delete {folder} and index again."
+    )
 
 
 def _to_resume(photos: Path | None, out: Path | None) -> Path:
@@ -210,6 +223,7 @@ def _on_devices(what: NewRun | Path, devices: int | None, workers: int | None) -
 def _train(what: NewRun | Path, workers: int | None) -> tuple[Path, Path | None]:
     """Train as one rank; return the folder of the photos and, on the first rank, the finished encoder."""
     from mocosearch.distributed import rank, world_size
+    from mocosearch.training.prepare import FEWEST_STEPS, too_few
 
     first = rank() == 0
     run, why = _prepare(what, workers, quiet=not first)
@@ -221,6 +235,8 @@ def _train(what: NewRun | Path, workers: int | None) -> tuple[Path, Path | None]
         training_bar(run, quiet=not first) as bar,
     ):
         encoder = run.train(on_step=bar.step, on_health=bar.health, stop=stop)
+    if first and run.total_steps < FEWEST_STEPS:
+        click.echo(f"Note     {too_few(run.total_steps)}", err=True)
     return run.root, encoder if first else None
 
 

@@ -87,7 +87,7 @@ class EncoderCard:
         if self.steps == 0:
             return f"{self.architecture}, untrained"
         photos = "" if self.photos is None else f"{self.photos:,} photos of "
-        steps = "" if self.steps is None else f", {self.steps:,} steps"
+        steps = "" if self.steps is None else f", {self.steps:,} step{'s' * (self.steps != 1)}"
         line = f"{self.architecture} trained on {photos}{self.trained_on} ({self.recipe}{steps})"
         return printable(os.fsencode(line))
 

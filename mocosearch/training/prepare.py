@@ -1,7 +1,7 @@
 """Making a run ready: find and pack the photos, fit the recipe to them, turn minutes into steps; or read it back."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from uuid import uuid4
@@ -86,7 +86,7 @@ def new_run(
         left = (60 * minutes - spent) * (1 - SHARE * (2 if options.probe else 1))
         total_steps = max(1, min(total_steps, int(left / seconds)))
         if total_steps < FEWEST_STEPS:
-            notices.append(f"So few steps ({total_steps}) teach an encoder next to nothing: give it more --minutes")
+            notices.append(too_few(total_steps))
     facts = RunFacts(
         id=on_first_rank(lambda: uuid4().hex),
         root=str(root),
@@ -152,7 +152,7 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
             f"{len(skipped)} photos of the run in {folder} changed or are gone, {printable(skipped[0].path)} among "
             "them: put them back, or train without --resume."
         )
-    notices = []
+    notices = on_first_rank(lambda: _changes(root, stamps))
     if facts.ranks != world_size():
         notices.append(f"{world_size()} devices instead of {facts.ranks}: the losses will differ a little")
     device = best_device()
@@ -172,6 +172,11 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
         compile=facts.compile and _can_compile(device, notices),
         resume=True,
     )
+
+
+def too_few(steps: int) -> str:
+    """Return what to tell of a run of fewer than `FEWEST_STEPS`."""
+    return f"So few steps ({steps}) teach an encoder next to nothing: give it more --minutes, or take a ready-made one"
 
 
 def measure_step(
@@ -202,6 +207,23 @@ def _read_probe(folder: Path, recipe: Recipe) -> Probe | None:
     found: list[Probe] = []
     on_first_rank(lambda: found.append(Probe.read(folder, preprocessing_of(recipe))))
     return found[0] if found else None
+
+
+def _changes(root: Path, stamps: Sequence[FileStamp]) -> list[str]:
+    """Return a notice of the photos that changed or vanished since the run began; it goes on with the pack's copies."""
+    changed = [stamp for stamp in stamps if not _is_unchanged(root / os.fsdecode(stamp.path), stamp)]
+    if not changed:
+        return []
+    first = printable(changed[0].path)
+    return [f"{len(changed)} photos changed or are gone, {first} among them: the run goes on with its copies of them"]
+
+
+def _is_unchanged(path: Path, stamp: FileStamp) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return (status.st_size, status.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
 
 
 def _read_probe_again(facts: RunFacts, recipe: Recipe, notices: list[str]) -> Probe | None:

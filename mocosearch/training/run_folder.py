@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from mocosearch.errors import BadCheckpoint, BadRecipe, RunGoingOn
 from mocosearch.images.pack import UnpackedPhoto
 from mocosearch.recipes import Recipe, validate_recipe
-from mocosearch_index.atomic import atomic_write, disk_errors_named, remove_partials
+from mocosearch_index.atomic import PARTIAL, atomic_write, disk_errors_named, remove_partials
 from mocosearch_index.records import FileStamp
 
 FORMAT = 1
@@ -73,6 +73,7 @@ class RunFolder:
         self.encoder = path / "encoder"
         self.checkpoints = path / "checkpoints"
         self.metrics = path / "metrics.jsonl"
+        self.photos = path / "photos.jsonl"
         self.skipped = path / "skipped.jsonl"
         self.health = path / "health.jsonl"
         self.plot = path / "training.png"
@@ -89,7 +90,14 @@ class RunFolder:
 
     def never_began(self) -> bool:
         """Tell whether this is a run that was stopped before anything was saved: nothing is lost by a new one."""
-        return (self.path / "run.json").exists() and not any(self.checkpoints.glob("step-*.pt"))
+        if (self.path / "run.json").exists():
+            return not any(self.checkpoints.glob("step-*.pt"))
+        if not self.path.is_dir():
+            return False
+        # Stopped within `create`, a full disk for instance: the first of its files, and nothing else.
+        names = {file.name for file in self.path.iterdir() if file.suffix != PARTIAL}
+        order = ("lock", self.photos.name, self.skipped.name, "recipe.yaml")
+        return 0 < len(names) <= len(order) and names == set(order[: len(names)])
 
     def create(
         self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp], skipped: Iterable[UnpackedPhoto] = ()
@@ -100,7 +108,7 @@ class RunFolder:
         settings = yaml.safe_dump(recipe.model_dump(mode="json"), sort_keys=False)
         self.path.mkdir(parents=True, exist_ok=True)
         with self.held():
-            atomic_write(self.path / "photos.jsonl", _lines(frozen))
+            atomic_write(self.photos, _lines(frozen))
             atomic_write(self.skipped, _lines(reasons))
             atomic_write(self.path / "recipe.yaml", settings.encode())
             atomic_write(self.path / "run.json", json.dumps(facts.model_dump(), indent=1).encode())
@@ -147,7 +155,7 @@ class RunFolder:
         facts = self.facts()
         with self._damage_named():
             recipe = validate_recipe(yaml.safe_load((self.path / "recipe.yaml").read_bytes()))
-            rows = [json.loads(line) for line in (self.path / "photos.jsonl").read_bytes().splitlines()]
+            rows = [json.loads(line) for line in self.photos.read_bytes().splitlines()]
             photos = [FileStamp(_bytes(row["path"]), row["size"], row["mtime_ns"]) for row in rows]
         return facts, recipe, photos
 

@@ -149,11 +149,14 @@ def test_status_is_not_misled_by_a_damaged_search_file(type_: Type, root: Path, 
     assert type_("status")[0] == before
 
 
-def test_status_tells_of_another_encoder_that_was_trained_last(type_: Type, tmp_path: Path) -> None:
+def test_status_tells_of_another_encoder_that_was_trained_last(type_: Type, root: Path, tmp_path: Path) -> None:
     newer = make_encoder(1)
     newer.save(tmp_path / "newer")
     set_current_encoder(tmp_path / "newer")
-    assert f"another one was trained last [{newer.fingerprint}]" in type_("status")[0]
+    how = (
+        f"another one was trained last [{newer.fingerprint}]; to use it, delete {root / '.mocosearch'} and index again"
+    )
+    assert how in type_("status")[0]
     assert json.loads(type_("status", "--json")[0])["newer_encoder"] == newer.fingerprint
 
 

@@ -4,6 +4,7 @@ import pytest
 
 from mocosearch.recipes import Recipe
 from tests.training.photos import load_tiny_recipe, write_photos
+from tests.training.runs import make, train
 
 
 @pytest.fixture
@@ -17,3 +18,13 @@ def photos(tmp_path: Path) -> Path:
 @pytest.fixture
 def tiny_recipe() -> Recipe:
     return load_tiny_recipe()
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An uninterrupted run over the same photos as the fixture `photos`, to compare the others with."""
+    folder = tmp_path_factory.mktemp("straight")
+    (folder / "photos").mkdir()
+    write_photos(folder / "photos")
+    train(make(folder / "photos", load_tiny_recipe(), folder / "run"))
+    return folder / "run"

@@ -18,4 +18,5 @@ def write_photos(folder: Path) -> None:
 
 def load_tiny_recipe() -> Recipe:
     """Return a recipe of 12 quick steps over those photos."""
-    return load_recipe("demo", ["views.crop=16", "batch=8", "schedule.epochs=4", "encoder_input.crop=32"])
+    tiny = ("backbone.architecture=resnet18", "views.crop=16", "batch=8", "schedule.epochs=4", "encoder_input.crop=32")
+    return load_recipe("demo", tiny)

@@ -7,6 +7,7 @@ from mocosearch.recipes import load_recipe
 from mocosearch.training.build import build_method, build_optimizer
 from mocosearch.training.fit import fit_to_collection
 
+RESNET = "backbone.architecture=resnet18"
 CPU = torch.device("cpu")
 GIVEN = {"lr", "momentum", "betas", "weight_decay"}  # by the recipe
 
@@ -14,11 +15,11 @@ GIVEN = {"lr", "momentum", "betas", "weight_decay"}  # by the recipe
 def test_weights_depend_on_the_seed_alone_and_leave_torchs_generator_alone() -> None:
     torch.manual_seed(1)
     state = torch.random.get_rng_state()
-    first = build_method(fit_to_collection(load_recipe("demo"), 100)[0], CPU, photos=100)
+    first = build_method(fit_to_collection(load_recipe("demo", [RESNET]), 100)[0], CPU, photos=100)
     assert torch.equal(torch.random.get_rng_state(), state)
     torch.manual_seed(2)
-    second = build_method(fit_to_collection(load_recipe("demo"), 100)[0], CPU, photos=100)
-    other = build_method(fit_to_collection(load_recipe("demo", ["seed=1"]), 100)[0], CPU, photos=100)
+    second = build_method(fit_to_collection(load_recipe("demo", [RESNET]), 100)[0], CPU, photos=100)
+    other = build_method(fit_to_collection(load_recipe("demo", [RESNET, "seed=1"]), 100)[0], CPU, photos=100)
     weights = [m.query_encoder.backbone.conv1.weight for m in (first, second, other)]
     assert torch.equal(weights[0], weights[1])
     assert not torch.equal(weights[0], weights[2])

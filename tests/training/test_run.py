@@ -1,10 +1,5 @@
-import itertools
 import json
-import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,50 +11,10 @@ from mocosearch.encoders import load_encoder
 from mocosearch.errors import BadCheckpoint, Interrupted, NoPhotos, RunGoingOn, TrainingStopped
 from mocosearch.recipes import Recipe, load_recipe
 from mocosearch.training import run as run_module
-from mocosearch.training.prepare import new_run, resumed_run
-from mocosearch.training.records import read_rows
-from mocosearch.training.run import Run
-from mocosearch.training.run_folder import latest_unfinished, make_unused
+from mocosearch.training.prepare import new_run
+from mocosearch.training.run_folder import latest_unfinished
 from mocosearch.training.trainer import StepReport
-from tests.training.photos import load_tiny_recipe, write_photos
-
-STEPS = 12  # 4 epochs of 3 steps
-
-
-def make(photos: Path, recipe: Recipe, folder: Path, minutes: float | None = None) -> Run:
-    pack = folder.parent / "pack"
-    return new_run(photos, recipe, recipe_name="demo", folder=folder, minutes=minutes, pack_folder=pack, workers=0)
-
-
-def resumed(folder: Path, *, workers: int = 0) -> Run:
-    return resumed_run(folder, workers=workers)
-
-
-def losses(folder: Path) -> list[tuple[int, float]]:
-    rows = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
-    return [(row["step"], row["loss"]) for row in rows]
-
-
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    from safetensors.torch import load_file
-
-    return load_file(folder / "encoder" / "model.safetensors")
-
-
-def train(run: Run, *, stop_after: int | None = None) -> Path:
-    """Train; `stop_after` is the step during which the signal to stop arrives."""
-    steps = itertools.count(1)
-    return run.train(on_step=lambda report: None, stop=lambda: next(steps) == stop_after)
-
-
-@pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An uninterrupted run over the same photos as the fixture `photos`, to compare the others with."""
-    folder = tmp_path_factory.mktemp("straight")
-    (folder / "photos").mkdir()
-    write_photos(folder / "photos")
-    train(make(folder / "photos", load_tiny_recipe(), folder / "run"))
-    return folder / "run"
+from tests.training.runs import STEPS, losses, make, resumed, train, weights
 
 
 def test_a_finished_run_holds_a_usable_encoder_and_every_step(finished: Path) -> None:
@@ -91,7 +46,8 @@ def test_queries_learn_to_find_their_keys(tmp_path: Path) -> None:
     for number, color in enumerate(np.random.default_rng(0).integers(0, 256, (24, 3)).tolist()):
         Image.new("RGB", (32, 32), tuple(color)).save(folder / f"{number}.png")
     plain = ["views.color_jitter.p=0", "views.grayscale=0", "views.blur.p=0", "optimizer.lr_batch=8"]
-    recipe = load_recipe("demo", ["views.crop=16", "batch=8", "schedule.epochs=14", *plain])
+    small = ["backbone.architecture=resnet18", "views.crop=16", "batch=8", "schedule.epochs=14"]
+    recipe = load_recipe("demo", [*small, *plain])
     run = make(folder, recipe, tmp_path / "run")
     train(run)
     values = [loss for _, loss in losses(tmp_path / "run")]
@@ -104,22 +60,6 @@ def test_two_runs_give_the_same_bits(finished: Path, photos: Path, tiny_recipe: 
     assert losses(tmp_path / "again") == losses(finished)
     for name, tensor in weights(finished).items():
         assert torch.equal(weights(tmp_path / "again")[name], tensor), name
-
-
-@pytest.mark.parametrize("stop_after", [1, 5, 11])
-def test_a_stopped_run_resumes_bit_for_bit(
-    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path, stop_after: int
-) -> None:
-    folder = tmp_path / "stopped"
-    with pytest.raises(Interrupted, match=rf"after step {stop_after} of {STEPS}.*--resume") as stopped:
-        train(make(photos, tiny_recipe, folder), stop_after=stop_after)
-    assert stopped.value.exit_code == 130
-    assert not (folder / "encoder").exists()
-    assert latest_unfinished(tmp_path, photos) == folder
-    train(resumed(folder))
-    assert losses(folder) == losses(finished)
-    for name, tensor in weights(finished).items():
-        assert torch.equal(weights(folder)[name], tensor), name
 
 
 def test_a_run_can_start_from_another_encoder(
@@ -143,43 +83,6 @@ def test_a_run_can_start_from_another_encoder(
     assert "continued from resnet18" in load_encoder(tmp_path / "run").card.trained_on
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from mocosearch.training import prepare, run
-run.CHECKPOINT_SECONDS = float(sys.argv[2])
-def on_step(report):
-    if report.step == 6:
-        os.kill(os.getpid(), signal.SIGKILL)
-prepare.resumed_run(Path(sys.argv[1]), workers=2).train(on_step=on_step)
-"""
-
-
-@pytest.mark.parametrize("seconds_between_checkpoints", [0, 999])
-def test_a_killed_run_resumes_bit_for_bit_with_any_number_of_workers(
-    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path, seconds_between_checkpoints: int
-) -> None:
-    folder = tmp_path / "killed"
-    with pytest.raises(Interrupted):
-        train(make(photos, tiny_recipe, folder), stop_after=2)
-    environment = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED, folder, str(seconds_between_checkpoints)], check=False, env=environment
-    )
-    assert killed.returncode == -signal.SIGKILL
-    assert losses(folder)[-1][0] == 6  # in the metrics, but not in a checkpoint: the resumed run repeats it
-    halves = [folder / ".training.png.0.partial", folder / "checkpoints" / ".step-00000006.pt.0.partial"]
-    for half in halves:  # as a kill in the middle of writing leaves them
-        half.touch()
-    kept = sorted(path.name for path in (folder / "checkpoints").glob("step-*.pt"))
-    assert kept[-1] == ("step-00000002.pt" if seconds_between_checkpoints else "step-00000005.pt")
-    train(resumed(folder, workers=1 if seconds_between_checkpoints else 0))
-    assert not any(half.exists() for half in halves)
-    assert losses(folder) == losses(finished)
-    for name, tensor in weights(finished).items():
-        assert torch.equal(weights(folder)[name], tensor), name
-
-
 def test_a_run_that_is_going_on_is_left_alone(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     run = make(photos, tiny_recipe, folder)
@@ -200,29 +103,6 @@ def test_a_run_that_is_going_on_is_left_alone(photos: Path, tiny_recipe: Recipe,
         train(run)
 
 
-def test_the_newest_run_that_can_go_on_is_found_past_others(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
-    with pytest.raises(Interrupted):
-        train(make(photos, tiny_recipe, tmp_path / "good"), stop_after=1)
-    make(photos, tiny_recipe, tmp_path / "never began")
-    (tmp_path / "damaged" / "checkpoints").mkdir(parents=True)
-    (tmp_path / "damaged" / "checkpoints" / "step-00000001.pt").touch()
-    (tmp_path / "damaged" / "run.json").write_text("{")
-    assert latest_unfinished(tmp_path, photos) == tmp_path / "good"
-    assert latest_unfinished(tmp_path, None) == tmp_path / "good"
-
-
-def test_a_folder_that_is_taken_gets_a_number(tmp_path: Path) -> None:
-    names = [make_unused(tmp_path / "runs" / "demo").name for _ in range(3)]
-    assert names == ["demo", "demo-2", "demo-3"]
-
-
-@pytest.mark.parametrize("damage", ["null", "3", '{"loss": 1}', '{"step": 2, "lo'])
-def test_a_damaged_line_ends_what_is_read_of_the_metrics(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "metrics.jsonl"
-    path.write_text(f'{{"step": 1}}\n{damage}\n{{"step": 3}}\n')
-    assert read_rows(path) == [{"step": 1}]
-
-
 def test_of_a_finished_run_the_last_checkpoint_is_kept(
     photos: Path, tiny_recipe: Recipe, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -230,33 +110,6 @@ def test_of_a_finished_run_the_last_checkpoint_is_kept(
     train(make(photos, tiny_recipe, tmp_path / "run"))
     names = sorted(path.name for path in (tmp_path / "run" / "checkpoints").iterdir())
     assert names == ["step-00000012.pt"]
-
-
-def test_a_run_that_was_killed_while_it_wrote_its_encoder_finishes(
-    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
-) -> None:
-    train(make(photos, tiny_recipe, tmp_path / "run"))
-    (tmp_path / "run" / "encoder" / "encoder.json").unlink()  # written last
-    assert latest_unfinished(tmp_path, None) == tmp_path / "run"
-    train(resumed_run(tmp_path / "run"))
-    assert load_encoder(tmp_path / "run").fingerprint == load_encoder(finished).fingerprint
-
-
-def test_a_run_can_be_resumed_from_before_its_first_step(
-    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
-) -> None:
-    folder = tmp_path / "run"
-
-    def fails(report: StepReport) -> None:
-        raise ZeroDivisionError
-
-    run = make(photos, tiny_recipe, folder)
-    assert run.folder.never_began()
-    with pytest.raises(ZeroDivisionError):
-        run.train(on_step=fails)
-    assert not run.folder.never_began()
-    train(resumed(folder))
-    assert losses(folder) == losses(finished)
 
 
 def test_minutes_become_a_number_of_steps_once(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
@@ -270,58 +123,6 @@ def test_minutes_become_a_number_of_steps_once(photos: Path, tiny_recipe: Recipe
     assert resumed(tmp_path / "run").total_steps == run.total_steps
 
 
-def test_resuming_what_cannot_be_resumed_is_an_error_and_changes_nothing(
-    finished: Path, photos: Path, tiny_recipe: Recipe, tmp_path: Path
-) -> None:
-    with pytest.raises(BadCheckpoint, match="is finished; its encoder is"):
-        resumed(finished)
-    with pytest.raises(BadCheckpoint, match="holds no training run"):
-        resumed(tmp_path / "nowhere")
-    with pytest.raises(BadCheckpoint, match="no unfinished run"):
-        latest_unfinished(tmp_path, photos)
-    started = tmp_path / "started"
-    run = make(photos, tiny_recipe, started)
-    with pytest.raises(BadCheckpoint, match="no checkpoint to resume from"):
-        train(resumed(started))
-    with pytest.raises(Interrupted):
-        train(run, stop_after=4)
-    checkpoint = max((started / "checkpoints").iterdir())
-    whole = checkpoint.read_bytes()
-    middle = len(whole) // 2  # of a tensor
-    flipped = whole[:middle] + bytes(255 - byte for byte in whole[middle : middle + 4]) + whole[middle + 4 :]
-    for damaged in (b"", whole[:middle], b"\x00" * 1000, flipped):
-        checkpoint.write_bytes(damaged)
-        with pytest.raises(BadCheckpoint, match="damaged"):
-            train(resumed(started))
-    checkpoint.write_bytes(whole)
-    (started / "run.json").write_text('{"format": 1')
-    with pytest.raises(BadCheckpoint, match="damaged"):
-        resumed(started)
-    (started / "run.json").write_text('{"format": 99}')
-    with pytest.raises(BadCheckpoint, match="newer version"):
-        resumed(started)
-
-
-def test_a_checkpoint_that_the_run_did_not_write_is_refused(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(Interrupted):
-        train(make(photos, tiny_recipe, folder), stop_after=1)
-    path = max((folder / "checkpoints").iterdir())
-    own = torch.load(path, weights_only=True)
-    lacking = {"method": {"queue": torch.zeros(1)}}
-    for change in ({"run": "0" * 32}, {"step": -1}, {"step": STEPS + 1}, {"step": None}, lacking, {"optimizer": {}}):
-        torch.save(own | change, path)
-        with pytest.raises(BadCheckpoint, match="is not of this run"):
-            train(resumed(folder))
-    del own["run"]
-    torch.save(own, path)
-    facts = json.loads((folder / "run.json").read_text())
-    del facts["id"]  # as older versions wrote both
-    (folder / "run.json").write_text(json.dumps(facts))
-    with pytest.raises(Interrupted):
-        train(resumed(folder), stop_after=1)
-
-
 def test_weights_that_are_not_finite_do_not_replace_a_good_checkpoint(
     photos: Path, tiny_recipe: Recipe, tmp_path: Path
 ) -> None:
@@ -329,33 +130,6 @@ def test_weights_that_are_not_finite_do_not_replace_a_good_checkpoint(
     with pytest.raises(TrainingStopped, match="weights are not finite after step 1: lower the learning rate"):
         train(make(photos, wild, tmp_path / "run"), stop_after=1)
     assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000000.pt"]
-
-
-def test_a_checkpoint_that_would_run_code_is_refused(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(Interrupted):
-        train(make(photos, tiny_recipe, folder), stop_after=1)
-
-    class Malicious:
-        def __reduce__(self) -> tuple[object, tuple[str]]:
-            return os.system, (f"touch {tmp_path / 'executed'}",)
-
-    torch.save({"format": 1, "step": 1, "method": Malicious()}, max((folder / "checkpoints").iterdir()))
-    with pytest.raises(BadCheckpoint):
-        train(resumed(folder))
-    assert not (tmp_path / "executed").exists()
-
-
-def test_a_photo_that_changed_since_the_start_is_named(photos: Path, tiny_recipe: Recipe, tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    with pytest.raises(Interrupted):
-        train(make(photos, tiny_recipe, folder), stop_after=1)
-    (photos / "03.png").write_bytes((photos / "04.png").read_bytes() + b" ")
-    resumed(folder)  # its pixels are still in the pack
-    (packed,) = (tmp_path / "pack").rglob("pack.sqlite")
-    packed.unlink()
-    with pytest.raises(BadCheckpoint, match=r"1 photos .* 03.png among them"):
-        resumed(folder)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_and_keeps_the_checkpoint(
