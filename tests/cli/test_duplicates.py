@@ -40,9 +40,13 @@ def test_identical_photos_are_listed_with_the_one_to_keep_first(mocosearch: Moco
     out, err = mocosearch("duplicates", photos, "--identical")
     assert out.splitlines() == [str(photos / "0.png"), str(photos / "0") + "\\nagain.png"]
     assert "1 copies of 1 of 11 photos" in err
-    (photos / "0\nagain.png").unlink()
-    mocosearch("index", photos)
-    out, err = mocosearch("duplicates", photos, "--identical")
+
+
+def test_without_copies_it_says_so(mocosearch: Mocosearch, photos: Path) -> None:
+    alone = shutil.copytree(photos, mocosearch.folder / "alone")
+    (alone / "0\nagain.png").unlink()
+    mocosearch("index", alone)
+    out, err = mocosearch("duplicates", alone, "--identical")
     assert out == ""
     assert "no copies among 10 photos" in err
 
