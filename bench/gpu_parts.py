@@ -71,7 +71,7 @@ FULL = Sizes(
     photo_size=(800, 600),
     packed_steps=60,
     packed=(),
-    tiles=(),
+    tiles=("backbone.architecture=resnet18",),  # without timm, which a bare machine lacks
     minutes=0.75,
     tiles_kept=2000,
 )
@@ -84,7 +84,7 @@ TINY = Sizes(
     photo_size=(80, 60),
     packed_steps=4,
     packed=("backbone.architecture=resnet18", "views.crop=32", "batch=8", "encoder_input.crop=32"),
-    tiles=("batch=8", "schedule.epochs=1", "encoder_input.crop=32", "views.crop=16"),
+    tiles=("backbone.architecture=resnet18", "batch=8", "schedule.epochs=1", "encoder_input.crop=32", "views.crop=16"),
     minutes=None,
     tiles_kept=60,
     parity_cases=("v2_2rank",),

@@ -81,10 +81,12 @@ def _names(pattern: "RegexPattern", path: str) -> bool:
     """Whether the pattern means `path` itself, not only a folder above it, which pathspec lets count as well.
 
     In its expressions the group `ps_d` is the "/" after a folder that the pattern names. Without that group a "/" at
-    the end of the match is that of "folder/**", which means what is in the folder and not the folder.
+    the end of the match is that of "folder/**", which means what is in the folder and not the folder. "*/" is any "/".
     """
-    match = pattern.regex.search(path) if pattern.regex is not None else None
-    if match is None:
-        return False
-    mark = match.groupdict().get("ps_d")
-    return match.end("ps_d") == len(path) if mark else not (path.endswith("/") and match.end() == len(path))
+    matches = pattern.regex.finditer(path) if pattern.regex is not None else ()
+    return any(
+        match.end("ps_d") == len(path)
+        if match.groupdict().get("ps_d")
+        else not (path.endswith("/") and match.end() == len(path))
+        for match in matches
+    )

@@ -120,6 +120,9 @@ def git(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 @example({"": ["**/b", "!/a/b"], "a": ["b/"]})
 @example({"": ["a/**/"]})
 @example({"": ["*", "!*/**/", "!**/a.jpg"]})
+@example({"": ["a", "!*/"]})
+@example({"": ["*", "!*/", "!a.jpg"]})
+@example({"": ["**/", "!b/"]})
 def test_what_is_left_out_is_what_git_leaves_out(git: list[str], files: dict[str, list[str]]) -> None:
     with tempfile.TemporaryDirectory() as name:
         root = Path(name)
