@@ -67,7 +67,7 @@ def _curve(folder: Path) -> list[tuple[float, float]]:
     for row in read_rows(folder / "metrics.jsonl"):
         spent += row["seconds"] / 60
         minutes[row["step"]] = spent
-    return [(round(minutes[row["step"]], 2), row["knn_accuracy"]) for row in read_rows(folder / "health.jsonl")]
+    return [(round(minutes[row["step"]], 4), row["knn_accuracy"]) for row in read_rows(folder / "health.jsonl")]
 
 
 def train_trial(planned: Planned, case: Case, runs: Path, init: str | None) -> Trained:
