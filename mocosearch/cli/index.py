@@ -14,6 +14,7 @@ from mocosearch.cli.index_report import print_json, print_text
 from mocosearch.cli.library_settings import chosen, settings_lines, settings_options
 from mocosearch.cli.main import INTERRUPTED
 from mocosearch.cli.numbers import NumberRange
+from mocosearch.cli.opened_library import how_to_change
 from mocosearch.cli.stop_signal import stop_on_signals
 
 if TYPE_CHECKING:
@@ -165,11 +166,9 @@ def _watch(library: "Library", stop: Callable[[], bool], time_cap: float, as_jso
 
 def _tell_of_newer_encoder(library: "Library") -> None:
     from mocosearch.user_folders import current_fingerprint
-    from mocosearch_index.paths import shown
 
     if current_fingerprint() not in (None, library.index.encoder.fingerprint):
-        folder = shown(library.index.folder)
-        click.echo(f"Note     another encoder was trained last; to use it, delete {folder} and index again", err=True)
+        click.echo(f"Note     another encoder was trained last; {how_to_change(library.index.folder)}", err=True)
 
 
 @contextmanager

@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from mocosearch.library import Library
 
 
+def how_to_change(index_folder: Path) -> str:
+    """Return how another encoder comes to be used, since an index keeps the one that made it."""
+    from mocosearch_index.paths import shown
+
+    return f"to use it, delete {shown(index_folder)} and index again"
+
+
 @contextmanager
 def opened_library(folder: Path | None, *, writable: bool = False) -> "Iterator[Library]":
     """Yield the library of `folder`, or else the one in use, and say on stderr which it is and why; NoLibrary."""

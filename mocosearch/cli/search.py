@@ -161,12 +161,9 @@ def _example(library: "Library", image: str, crop: "Crop | None" = None) -> "Exa
 
 def _nothing_found(where: "PhotoFilter") -> str:
     if (where.folder, where.taken_from, where.taken_until, where.min_score) != (None,) * 4:
-        undated = (
-            ""
-            if (where.taken_from, where.taken_until) == (None, None)
-            else " No date filter passes photos without a date."
-        )
-        return f"Nothing found: no other photo of the library passes the filters.{undated}"
+        dated = (where.taken_from, where.taken_until) != (None, None)
+        hint = " No date filter passes photos without a date." if dated else ""
+        return f"Nothing found: no other photo of the library passes the filters.{hint}"
     return "Nothing found: the library holds no other photos, or the encoder sees nothing in what is asked for."
 
 

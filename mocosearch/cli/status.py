@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mocosearch.cli.library_settings import settings_lines
-from mocosearch.cli.opened_library import opened_library
+from mocosearch.cli.opened_library import how_to_change, opened_library
 
 if TYPE_CHECKING:
     from mocosearch.library import LibraryStatus
@@ -73,9 +73,7 @@ def _folder(status: "LibraryStatus") -> str:
 def _newer_encoder(status: "LibraryStatus") -> list[str]:
     if status.newer_encoder is None:
         return []
-    from mocosearch_index.paths import shown
-
-    how = f"to use it, delete {shown(status.folder)} and index again"
+    how = how_to_change(status.folder)
     return [f"         another one was trained last [{status.newer_encoder}]; {how}"]
 
 

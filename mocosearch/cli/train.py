@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from mocosearch.cli.numbers import NumberRange
+from mocosearch.cli.opened_library import how_to_change
 from mocosearch.cli.stop_signal import stop_on_signals
 from mocosearch.cli.training_progress import counting, print_plan, training_bar
 
@@ -139,10 +140,8 @@ def _next(root: Path) -> str:
 
     if not has_index(root):
         return f"Next: mocosearch index {root}"
-    folder = shown(index_folder(root))
-    return (
-        f"The index of {shown(root)} keeps the encoder that made it; to use this one, delete {folder} and index again."
-    )
+    how = how_to_change(index_folder(root))
+    return f"The index of {shown(root)} keeps the encoder that made it, not this one; {how}."
 
 
 def _to_resume(photos: Path | None, out: Path | None) -> Path:

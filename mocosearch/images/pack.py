@@ -52,6 +52,12 @@ class UnpackedPhoto:
     detail: str
 
 
+def is_unchanged(path: Path, stamp: FileStamp) -> bool:
+    """Tell whether the file at `path` is still the one that was found; raises OSError when it cannot be looked at."""
+    status = path.stat()
+    return (status.st_size, status.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
+
+
 class Pack:
     """The downsized copies of one folder's photos for one short side in pixels."""
 
@@ -157,8 +163,7 @@ class Pack:
     def _decode(self, top: bytes, stamp: FileStamp) -> Pixels | Undecodable:
         path = Path(os.fsdecode(os.path.join(top, stamp.path)))  # noqa: PTH118 - bytes
         try:
-            status = path.stat()
-            if (status.st_size, status.st_mtime_ns) != (stamp.size, stamp.mtime_ns):
+            if not is_unchanged(path, stamp):
                 return Undecodable(CHANGED, "not the file that was found")
             return np.asarray(decode(path, short_side=self.short_side).image)
         except FileNotFoundError:

@@ -13,7 +13,7 @@ from mocosearch.devices import autocast_dtype, best_device, precision_name
 from mocosearch.distributed import mean_over_ranks, on_first_rank, world_size
 from mocosearch.encoders import Encoder
 from mocosearch.errors import BadCheckpoint, BadDevices, NoPhotos, NotLabelled
-from mocosearch.images.pack import Pack, UnpackedPhoto
+from mocosearch.images.pack import Pack, UnpackedPhoto, is_unchanged
 from mocosearch.images.packed import PackedPhoto
 from mocosearch.images.view_parameters import packed_short_side
 from mocosearch.images.walk import find_photos
@@ -176,7 +176,7 @@ def resumed_run(folder: Path, *, workers: int | None = None, on_photo: CountCall
 
 def too_few(steps: int) -> str:
     """Return what to tell of a run of fewer than `FEWEST_STEPS`."""
-    return f"So few steps ({steps}) teach an encoder next to nothing: give it more --minutes, or take a ready-made one"
+    return f"So few steps ({steps}) teach an encoder next to nothing: give it more --minutes or photos"
 
 
 def measure_step(
@@ -211,19 +211,18 @@ def _read_probe(folder: Path, recipe: Recipe) -> Probe | None:
 
 def _changes(root: Path, stamps: Sequence[FileStamp]) -> list[str]:
     """Return a notice of the photos that changed or vanished since the run began; it goes on with the pack's copies."""
-    changed = [stamp for stamp in stamps if not _is_unchanged(root / os.fsdecode(stamp.path), stamp)]
+    changed = [stamp for stamp in stamps if not _is_there(root / os.fsdecode(stamp.path), stamp)]
     if not changed:
         return []
     first = printable(changed[0].path)
     return [f"{len(changed)} photos changed or are gone, {first} among them: the run goes on with its copies of them"]
 
 
-def _is_unchanged(path: Path, stamp: FileStamp) -> bool:
+def _is_there(path: Path, stamp: FileStamp) -> bool:
     try:
-        status = path.stat()
+        return is_unchanged(path, stamp)
     except OSError:
         return False
-    return (status.st_size, status.st_mtime_ns) == (stamp.size, stamp.mtime_ns)
 
 
 def _read_probe_again(facts: RunFacts, recipe: Recipe, notices: list[str]) -> Probe | None:

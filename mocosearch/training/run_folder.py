@@ -97,7 +97,7 @@ class RunFolder:
         # Stopped within `create`, a full disk for instance: the first of its files, and nothing else.
         names = {file.name for file in self.path.iterdir() if file.suffix != PARTIAL}
         order = ("lock", self.photos.name, self.skipped.name, "recipe.yaml")
-        return 0 < len(names) <= len(order) and names == set(order[: len(names)])
+        return bool(names) and names == set(order[: len(names)])
 
     def create(
         self, facts: RunFacts, recipe: Recipe, photos: Iterable[FileStamp], skipped: Iterable[UnpackedPhoto] = ()

@@ -57,7 +57,7 @@ def test_train_index_and_search_follow_each_other_without_a_flag(mocosearch: Moc
     assert hits[1]["score"] < hits[0]["score"]
     _, err = mocosearch("train", "photos", "--recipe", "demo", *QUICK)
     assert "So few steps (2)" in err
-    assert f"to use this one, delete '{photos / '.mocosearch'}' and index again" in err
+    assert f"not this one; to use it, delete '{photos / '.mocosearch'}' and index again" in err
 
 
 def test_without_a_recipe_one_is_taken_that_suits_the_start(mocosearch: Mocosearch, tmp_path: Path) -> None:
